@@ -27,32 +27,50 @@ struct group_aggregator {
 	uint64_t rate_Bps;
 	int32_t leaf;    /* of the cluster file */
 	uint32_t listed; /* which of the cluster file */
-	bool used;
-	bool suspected; /* it is lost, or is done without: to be carried out */
-	bool lost;      /* that is carried out: its connections are closed */
-	bool said;      /* in the log; not before an operation is under way that it could matter for */
-	bool leaves;    /* at the coordinator: it was told to end */
-	bool going;     /* all have agreed that it was: its end is no loss */
-	bool excluded;  /* the schedule has no part for it, from operation excluded_at on */
-	bool dismissed; /* nothing that it has a part in is open anywhere, and nothing was lost with it */
 	uint64_t excluded_at;
-	char why[160];
+	char why[160]; /* it is suspected */
 	/* To it, of others that are lost: what was said so far, and what is on its way. */
 	uint32_t told;
 	bool telling;
-	struct transfer word;
-	uint8_t word_bytes[AGGREGATOR_WIRE_LOST_BYTES];
+	struct transfer message;
+	uint8_t message_bytes[AGGREGATOR_WIRE_LOST_BYTES];
 	uint64_t previous;             /* number of the last segment in which it had a part; AGGREGATOR_WIRE_NONE */
 	struct control_client *client; /* at the coordinator */
 };
+
+/*
+ * Sets of aggregators, bit i: aggregator i. One is in more of them as time goes on, and leaves none:
+ *
+ *   its connections                       set        then
+ *   all members have them                 used
+ *   they failed, or are not needed        suspected  closed before the next poll
+ *   they are closed here                  lost       logged, once an operation is under way for which it matters
+ *
+ *   its part in operations                set        then
+ *   it told the coordinator that it ends  leaving    the next commit says so
+ *   all members know that                 draining   its end is no loss
+ *   the schedule has no part for it       excluded   from large operation excluded_at on
+ *   nothing of its is open anywhere       dismissed  suspected, and nothing was lost with it
+ */
 struct group_aggregators {
 	size_t count;
+	uint32_t used, suspected, lost, logged;
+	uint32_t leaving, draining, excluded, dismissed;
 	bool ready; /* something is to be carried out */
 	struct group_aggregator aggregators[AGGREGATORS_MAX];
 	/* At the coordinator. */
 	struct control_answer answer;
 	uint64_t looked_ns;
 };
+static inline uint32_t aggregators_bit(size_t index)
+{
+	return UINT32_C(1) << index;
+}
+/* Those that the schedule counts with. It changes with operations alone, so it is the same at all members. */
+static inline uint32_t aggregators_usable(const struct group *group)
+{
+	return group->aggregators ? group->aggregators->used & ~group->aggregators->excluded : 0;
+}
 
 /* While the group comes together. */
 struct bootstrap_aggregator {
@@ -91,8 +109,8 @@ uint32_t aggregators_standing(const struct bootstrap *bootstrap);
 int aggregators_settle(struct bootstrap *bootstrap, uint32_t used);
 void aggregators_bootstrap_fini(struct bootstrap *bootstrap);
 
-/* aggregators.c: the engine's thread, under the group's lock. */
-void aggregators_turn(struct group *group, uint64_t now_ns);
+/* aggregators.c: the engine's thread, under the group's lock; `set` has bit i for aggregator i. */
+void aggregators_poll(struct group *group, uint64_t now_ns);
 /* The coordinator has nothing to say to them any more. */
 void aggregators_hang_up(struct group *group);
 void aggregators_close(struct group *group);
@@ -102,29 +120,22 @@ static inline bool node_is_aggregator(const struct group *group, size_t node)
 	return node >= group->count;
 }
 /* Of every segment that is cut, in order: which aggregators have a part in it. */
-void aggregators_note_segment(struct group *group, const struct schedule_segment *plan, struct segment *segment);
+void aggregators_of_segment(struct group *group, const struct schedule_segment *plan, struct segment *segment);
 /* What goes ahead of this node's input to an aggregator, and to which node. False: none of them gets one. */
 bool aggregators_head(const struct group *group, const struct segment *segment, struct aggregator_wire_head *ret,
 		      uint16_t *ret_node);
 
-/* failure.c */
-bool aggregators_any(const struct group *group); /* that the schedule counts with */
-/* Bit i: aggregator i. */
-uint32_t aggregators_used(const struct group *group); /* in the beginning */
-uint32_t aggregators_lost(const struct group *group);
-uint32_t aggregators_leaving(const struct group *group);
 /* As the cluster file calls it. */
-void aggregators_name(const struct group *group, const struct group_aggregator *aggregator, char *text, size_t room);
+void aggregators_name(const struct group *group, size_t index, char *text, size_t bytes);
+/* The coordinator logs which ones all members do without, because they are too slow. */
+void aggregators_log_slow(const struct group *group, uint32_t set, const char *how_known);
 /* From anywhere in the engine's thread. `why` is for people; the first one counts. */
-void aggregators_suspect(struct group *group, size_t index, const char *why);
-void aggregators_suspect_all(struct group *group, uint32_t set, const char *why);
-/* Agreed on: these were told to end. */
-void aggregators_let_go(struct group *group, uint32_t set);
+void aggregators_suspect(struct group *group, uint32_t set, const char *why);
 /* The schedule will have no part for these, from that large operation on. */
 void aggregators_exclude(struct group *group, uint32_t set, uint64_t number);
 /* All large operations before that one are through at every member: whoever was excluded by then may go. */
 void aggregators_dismiss(struct group *group, uint64_t number);
-/* Between turns: closes the connections with those that are lost. */
+/* Between polls, never within a connection's: closes the connections with those that are suspected. */
 void aggregators_carry_out(struct group *group);
 
 #endif

@@ -264,7 +264,7 @@ int aggregators_learn(struct bootstrap *bootstrap, const uint8_t bytes[static AG
 		aggregator->leaf = (int32_t)(uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
 		aggregator->listed = (uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 12, 4);
 		aggregator->previous = AGGREGATOR_WIRE_NONE;
-		aggregator->used = true; /* until it is known better */
+		group->aggregators->used |= aggregators_bit(i); /* until it is known better */
 	}
 	group->node_count = group->count + count;
 	return 0;
@@ -395,21 +395,8 @@ uint32_t aggregators_standing(const struct bootstrap *bootstrap)
 	for (size_t i = 0; aggregators && i < aggregators->count; i++)
 		if (!aggregators->aggregators[i].lost && aggregators->aggregators[i].in &&
 		    aggregators->aggregators[i].hello.state == MESSAGE_DONE)
-			standing |= UINT32_C(1) << i;
+			standing |= aggregators_bit(i);
 	return standing;
-}
-
-static void say_left(const struct group *group, uint32_t set)
-{
-	char name[128];
-
-	for (size_t i = 0; i < group->aggregators->count; i++) {
-		if (!(set & UINT32_C(1) << i))
-			continue;
-		aggregators_name(group, &group->aggregators->aggregators[i], name, sizeof(name));
-		log_info(LOG_INIT, "aggregator %s is not used: it is too slow for %zu hosts to gain by it", name,
-			 group->host_count);
-	}
 }
 
 int aggregators_settle(struct bootstrap *bootstrap, uint32_t used)
@@ -420,28 +407,25 @@ int aggregators_settle(struct bootstrap *bootstrap, uint32_t used)
 
 	if (!group->aggregators)
 		return 0;
-	for (size_t i = 0; i < group->aggregators->count; i++)
-		group->aggregators->aggregators[i].used = (used & UINT32_C(1) << i) != 0;
+	group->aggregators->used &= used;
 	r = group_choose(group, &left);
-	for (size_t i = 0; r == 0 && i < group->aggregators->count; i++)
-		group->aggregators->aggregators[i].used &= !(left & UINT32_C(1) << i);
+	group->aggregators->used &= ~left;
 	if (r == 0)
 		r = group_plan(group, 0);
 	if (r < 0)
 		return bootstrap_fail(bootstrap, -r, "host %s is out of memory", bootstrap->engine->host_name);
-	if (bootstrap->self == 0)
-		say_left(group, left);
+	aggregators_log_slow(group, left, "");
 	for (size_t i = 0; i < group->aggregators->count; i++) {
 		struct bootstrap_aggregator *aggregator = &bootstrap->aggregators->aggregators[i];
 		struct group_aggregator *of = &group->aggregators->aggregators[i];
 
-		if (!of->used) {
+		if (!(group->aggregators->used & aggregators_bit(i))) {
 			aggregator_give_up(bootstrap, aggregator);
 			control_client_close(of->client);
 			of->client = NULL;
 			continue;
 		}
-		if (!(standing & UINT32_C(1) << i))
+		if (!(standing & aggregators_bit(i)))
 			return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
 					      bootstrap_host(bootstrap, 0));
 		group->out[2 * group->count + i].connection = aggregator->out;
@@ -449,7 +433,7 @@ int aggregators_settle(struct bootstrap *bootstrap, uint32_t used)
 		aggregator->out = aggregator->in = NULL;
 	}
 	group_find_facts(group);
-	if (aggregators_any(group) && commit_init(group) < 0)
+	if (aggregators_usable(group) && commit_init(group) < 0)
 		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
 	return 0;
 }

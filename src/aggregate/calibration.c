@@ -51,22 +51,6 @@ static void unlock(struct group *group)
 	engine_wake(group->engine);
 }
 
-static uint32_t bit(size_t index)
-{
-	return UINT32_C(1) << index;
-}
-
-/* Those that the schedule counts with. It changes with operations alone, so it is the same at all members. */
-static uint32_t usable(const struct group *group)
-{
-	uint32_t set = 0;
-
-	for (size_t i = 0; i < group->aggregators->count; i++)
-		if (group->aggregators->aggregators[i].used && !group->aggregators->aggregators[i].excluded)
-			set |= bit(i);
-	return set;
-}
-
 static uint64_t aggregator_limit_ns(const struct calibration *calibration)
 {
 	uint64_t limit_ns = calibration->timeout_ns / 10 * AGGREGATOR_TENTHS;
@@ -105,8 +89,8 @@ static int finish(struct calibration *calibration, struct operation *operation, 
 			return -ETIMEDOUT;
 		if (suspects && clock_elapsed_ns(began_ns, now_ns) > aggregator_limit_ns(calibration)) {
 			lock(group);
-			aggregators_suspect_all(group, suspects,
-						"it did not get through while it was measured, or a host stood still");
+			aggregators_suspect(group, suspects,
+					    "it did not get through while it was measured, or a host stood still");
 			unlock(group);
 			suspects = 0;
 		}
@@ -219,8 +203,8 @@ static void take_rate(struct calibration *calibration, size_t index, uint64_t ra
 	aggregator->rate_Bps = rate_Bps;
 	unlock(group);
 	if (rate_Bps != said_Bps)
-		calibration->lowered |= bit(index);
-	aggregators_name(group, aggregator, name, sizeof(name));
+		calibration->lowered |= aggregators_bit(index);
+	aggregators_name(group, index, name, sizeof(name));
 	if (group->self == 0 && rate_Bps != said_Bps)
 		log_info(LOG_INIT,
 			 "aggregator %s counts with the %.0f Mbit/s that it was measured to do for %zu hosts, not with "
@@ -247,7 +231,7 @@ static int try_set(struct calibration *calibration, uint32_t with)
 	for (size_t i = 0; i < group->aggregators->count; i++) {
 		uint64_t said_Bps = group->aggregators->aggregators[i].rate_Bps;
 
-		if (!(with & bit(i)))
+		if (!(with & aggregators_bit(i)))
 			continue;
 		if (alone)
 			take_rate(calibration, i,
@@ -262,7 +246,7 @@ static int try_all(struct calibration *calibration)
 {
 	struct group *group = calibration->group;
 	struct schedule_loads loads;
-	uint32_t set = usable(group);
+	uint32_t set = aggregators_usable(group);
 	int r = group_expect(group, UINT32_MAX, &loads);
 
 	if (r < 0 || loads.slowest_s_per_B <= 0) /* nobody knows what to expect of anybody */
@@ -275,37 +259,19 @@ static int try_all(struct calibration *calibration)
 	if (r == 0) /* again, as the first was on connections that had carried nothing yet */
 		r = run_rounds(calibration, &calibration->without, 0);
 	for (size_t i = 0; i < group->aggregators->count && r == 0; i++)
-		if (set & bit(i) && !calibration->disturbed && calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
-			r = try_set(calibration, bit(i));
+		if (set & aggregators_bit(i) && !calibration->disturbed &&
+		    calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
+			r = try_set(calibration, aggregators_bit(i));
 	if (r == 0 && set & (set - 1) && !calibration->disturbed && calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
 		r = try_set(calibration, set);
 	return r;
 }
 
-static void say_left(const struct group *group, uint32_t left)
-{
-	char name[128];
-
-	for (size_t i = 0; group->self == 0 && i < group->aggregators->count; i++) {
-		if (!(left & bit(i)))
-			continue;
-		aggregators_name(group, &group->aggregators->aggregators[i], name, sizeof(name));
-		log_info(LOG_INIT,
-			 "aggregator %s is not used: as it was measured, it is too slow for %zu hosts to gain by it",
-			 name, group->host_count);
-	}
-}
-
 static void leave(struct group *group, uint32_t set)
 {
-	for (size_t i = 0; i < group->aggregators->count; i++) {
-		struct group_aggregator *aggregator = &group->aggregators->aggregators[i];
-
-		if (!(set & bit(i)))
-			continue;
-		aggregator->excluded = aggregator->dismissed = aggregator->said = true;
-		aggregator->excluded_at = 0;
-	}
+	aggregators_exclude(group, set, 0);
+	group->aggregators->dismissed |= set;
+	group->aggregators->logged |= set;
 }
 
 /* One that is as said stays: it may have a part when another is lost. */
@@ -315,9 +281,9 @@ static uint32_t without_part(const struct calibration *calibration)
 	uint32_t set = 0;
 
 	for (size_t i = 0; i < group->aggregators->count; i++)
-		if (usable(group) & calibration->lowered & bit(i) &&
+		if (aggregators_usable(group) & calibration->lowered & aggregators_bit(i) &&
 		    schedule_node_share(group->schedule, (unsigned)(group->count + i)) <= 0)
-			set |= bit(i);
+			set |= aggregators_bit(i);
 	return set;
 }
 
@@ -347,7 +313,7 @@ static int settle(struct calibration *calibration)
 		commit_replan(group);
 	}
 	unlock(group);
-	say_left(group, left);
+	aggregators_log_slow(group, left, "as it was measured, ");
 	if (r == 0)
 		r = agree(calibration);
 	if (r < 0)
@@ -368,7 +334,7 @@ int calibration_run(struct group *group)
 					   .timeout_ns = params_replace_ns(group->engine->setup.params) };
 	int r;
 
-	if (!group->aggregators || !group->commit || !group->settings.measures || !usable(group))
+	if (!group->aggregators || !group->commit || !group->settings.measures || !aggregators_usable(group))
 		return 0;
 	calibration.memory = sys_zalloc((1 + SCHEDULE_RATES_OPERATIONS) * (size_t)SCHEDULE_RATES_MOST_BYTES);
 	r = calibration.memory ? try_all(&calibration) : -ENOMEM;

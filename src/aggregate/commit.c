@@ -87,7 +87,7 @@ static bool plan_for(struct group *group, const struct operation *operation)
 		group_break(group, r, "it is out of memory");
 		return false;
 	}
-	commit->over = !aggregators_any(group);
+	commit->over = !aggregators_usable(group);
 	/* An operation that is posted from now on comes after this one. */
 	if (commit->over)
 		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
@@ -99,7 +99,7 @@ void commit_replan(struct group *group)
 	struct group_commit *commit = group->commit;
 
 	commit->stale = true;
-	commit->over = !aggregators_any(group);
+	commit->over = !aggregators_usable(group);
 	if (commit->over)
 		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
 }
@@ -170,7 +170,7 @@ static void words_take(struct group *group, struct agreement *agreement)
 		if (member_wire_commit(CODEC_FROM(agreement->in[agreement->steps], MEMBER_WIRE_COMMIT_BYTES), &word) <
 			    0 ||
 		    word.number != agreement->operation->number ||
-		    (word.lost | word.leaves) & ~aggregators_used(group)) {
+		    (word.lost | word.leaves) & ~group->aggregators->used) {
 			group_break(group, -EREMOTEIO, "host %s broke the protocol",
 				    group_host(group, spread_from(group, agreement->steps)));
 			return;
@@ -178,7 +178,7 @@ static void words_take(struct group *group, struct agreement *agreement)
 		agreement->known.lost |= word.lost;
 		agreement->known.leaves |= word.leaves;
 		agreement->known.poisoned |= word.poisoned;
-		aggregators_suspect_all(group, word.lost, "another host has lost it");
+		aggregators_suspect(group, word.lost, "another host has lost it");
 		agreement->steps++;
 		word_send(group, agreement);
 	}
@@ -208,8 +208,9 @@ static void agreement_begin(struct group *group, struct operation *operation)
 
 	*agreement = (struct agreement){ .operation = operation };
 	agreement->known = (struct member_wire_commit){ .number = operation->number,
-							.lost = aggregators_lost(group),
-							.leaves = aggregators_leaving(group),
+							.lost = group->aggregators->suspected &
+								~group->aggregators->dismissed,
+							.leaves = group->aggregators->leaving,
 							.poisoned = operation->poisoned };
 	for (unsigned step = 0; step < commit->step_count; step++)
 		add(&group->in[spread_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
@@ -231,7 +232,7 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	commit->gone |= agreement->known.lost | agreement->known.leaves;
 	commit->gone_at[operation->segmented_number % COMMIT_WINDOW] = commit->gone;
 	commit->agreed = operation->segmented_number + 1;
-	aggregators_let_go(group, agreement->known.leaves);
+	group->aggregators->draining |= agreement->known.leaves;
 	aggregators_dismiss(group, commit->agreed);
 	group->progressed = true;
 	if (poisoned) {

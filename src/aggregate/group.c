@@ -24,6 +24,8 @@ static uint64_t lesser_rate(uint64_t a, uint64_t b)
 /* Where an aggregator's leaf has no members it counts with the first: it can then be a root at least. */
 static void plan_aggregators(const struct group *group, struct schedule_group *plan, uint32_t without)
 {
+	const uint32_t usable = aggregators_usable(group) & ~without;
+
 	for (size_t i = group->count; i < group->node_count; i++) {
 		const struct group_aggregator *aggregator = &group->aggregators->aggregators[i - group->count];
 		struct schedule_node *node = &plan->nodes[i];
@@ -31,8 +33,7 @@ static void plan_aggregators(const struct group *group, struct schedule_group *p
 		*node = (struct schedule_node){ .host = (uint16_t)plan->host_count++,
 						.rate_Bps = aggregator->rate_Bps,
 						.aggregator = true,
-						.lost = !aggregator->used || aggregator->excluded ||
-							(without & UINT32_C(1) << (i - group->count)) };
+						.lost = !(usable & aggregators_bit(i - group->count)) };
 		for (size_t k = 0; k < group->count; k++)
 			if (group->members[k].facts.leaf == aggregator->leaf)
 				node->leaf = group->members[k].leaf;
@@ -70,12 +71,9 @@ int group_choose(const struct group *group, uint32_t *ret_left)
 		return -ENOMEM;
 	schedule_leave_aggregators(plan);
 	*ret_left = 0;
-	for (size_t i = group->count; i < group->node_count; i++) {
-		const struct group_aggregator *aggregator = &group->aggregators->aggregators[i - group->count];
-
-		if (plan->nodes[i].lost && aggregator->used && !aggregator->excluded)
-			*ret_left |= UINT32_C(1) << (i - group->count);
-	}
+	for (size_t i = group->count; i < group->node_count; i++)
+		if (plan->nodes[i].lost)
+			*ret_left |= aggregators_usable(group) & aggregators_bit(i - group->count);
 	sys_free(plan);
 	return 0;
 }
@@ -142,9 +140,7 @@ void group_find_facts(struct group *group)
 			facts->unknown_host = group->unknown_host;
 		}
 	}
-	for (size_t i = group->count; i < group->node_count; i++)
-		facts->aggregators += group->aggregators->aggregators[i - group->count].used &&
-				      !group->aggregators->aggregators[i - group->count].excluded;
+	facts->aggregators = (size_t)__builtin_popcount(aggregators_usable(group));
 	if (facts->aggregators) {
 		struct schedule_loads loads;
 

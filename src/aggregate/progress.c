@@ -103,7 +103,8 @@ static void take(struct group *group, struct operation *operation)
 static void queue_failed(struct group *group, size_t node, int error)
 {
 	if (node_is_aggregator(group, node))
-		aggregators_suspect(group, node - group->count, "its connection is closed, or was silent for too long");
+		aggregators_suspect(group, aggregators_bit(node - group->count),
+				    "its connection is closed, or was silent for too long");
 	else if (error == -EMSGSIZE)
 		group_break(group, -EREMOTEIO, "host %s posted an operation of another size", group_host(group, node));
 	else
@@ -171,7 +172,7 @@ bool group_turn(struct group *group, uint64_t now_ns)
 
 	members_watch(group, now_ns);
 	if (group->aggregators)
-		aggregators_turn(group, now_ns);
+		aggregators_poll(group, now_ns);
 	if (group->broken)
 		end(group);
 	return moved;

@@ -107,9 +107,10 @@ static bool came_nothing(struct group *group, struct segment *segment, const str
 	if (!aggregator || queue_large(group, group->in, from)->over)
 		return true;
 	if (up || transfer->received)
-		aggregators_suspect(group, from - group->count, "it breaks the protocol");
+		aggregators_suspect(group, aggregators_bit(from - group->count), "it breaks the protocol");
 	else if (from != segment->root_node && node_is_aggregator(group, segment->root_node))
-		aggregators_suspect(group, segment->root_node - group->count, "another aggregator has lost it");
+		aggregators_suspect(group, aggregators_bit(segment->root_node - group->count),
+				    "another aggregator has lost it");
 	return true;
 }
 
@@ -361,7 +362,7 @@ static void segment_draw(struct group *group, struct segment *segment)
 	segment->send_count = 0;
 	segment->partial = NULL;
 	schedule_next(group->schedule, segment->bytes, &plan);
-	aggregators_note_segment(group, &plan, segment);
+	aggregators_of_segment(group, &plan, segment);
 	memcpy(segment->leaf_nodes, plan.leaf_node, group->leaf_count * sizeof(*segment->leaf_nodes));
 	for (size_t k = 0; k < hosts_in_leaf(group, leaf); k++)
 		segment->host_nodes[k] = plan.host_node[group->leaf_hosts[group->leaf_begin[leaf] + k]];
