@@ -21,20 +21,13 @@ size_t check_root(const struct group *group, const struct operation *operation)
 	return (size_t)random_below(&state, group->count);
 }
 
-static struct member_wire_operation message_of(const struct operation *operation)
-{
-	return (struct member_wire_operation){
-		.number = operation->number,
-		.bytes = operation->bytes,
-		.type = (uint8_t)operation->type,
-		.operation = (uint8_t)operation->operation,
-		.flat = operation->scheme == OPERATION_FLAT,
-	};
-}
-
 void check_init(struct operation *operation)
 {
-	struct member_wire_operation message = message_of(operation);
+	struct member_wire_operation message = { .number = operation->number,
+						 .bytes = operation->bytes,
+						 .type = (uint8_t)operation->type,
+						 .operation = (uint8_t)operation->operation,
+						 .flat = operation->scheme == OPERATION_FLAT };
 
 	member_wire_operation(CODEC_TO(operation->check_out), &message);
 }
@@ -42,12 +35,16 @@ void check_init(struct operation *operation)
 bool check_same(struct group *group, const struct operation *operation, const struct transfer *transfer, size_t from,
 		size_t payload_bytes)
 {
-	struct member_wire_operation ours = message_of(operation), theirs;
+	struct member_wire_operation theirs;
 
+	if (transfer->received == MEMBER_WIRE_OPERATION_BYTES + payload_bytes &&
+	    memcmp(transfer->data, operation->check_out, sizeof(operation->check_out)) == 0)
+		return true;
 	if (transfer->received < MEMBER_WIRE_OPERATION_BYTES ||
-	    member_wire_operation(CODEC_FROM(transfer->data, MEMBER_WIRE_OPERATION_BYTES), &theirs) < 0)
-		goto broken;
-	if (memcmp(transfer->data, operation->check_out, sizeof(operation->check_out)) != 0) {
+	    member_wire_operation(CODEC_FROM(transfer->data, MEMBER_WIRE_OPERATION_BYTES), &theirs) < 0 ||
+	    memcmp(transfer->data, operation->check_out, sizeof(operation->check_out)) == 0)
+		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
+	else
 		group_break(group, -EREMOTEIO,
 			    "hosts posted different operations: number %llu is a %s of %s, %llu bytes, at host %s, and "
 			    "a %s of %s, %llu bytes, here",
@@ -56,13 +53,7 @@ bool check_same(struct group *group, const struct operation *operation, const st
 			    theirs.type < REDUCE_TYPE_COUNT ? reduce_type_word(theirs.type) : "?",
 			    (unsigned long long)theirs.bytes, group_host(group, from),
 			    reduce_operation_word(operation->operation), reduce_type_word(operation->type),
-			    (unsigned long long)ours.bytes);
-		return false;
-	}
-	if (transfer->received == MEMBER_WIRE_OPERATION_BYTES + payload_bytes)
-		return true;
-broken:
-	group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
+			    (unsigned long long)operation->bytes);
 	return false;
 }
 
@@ -105,61 +96,54 @@ void check_begin(struct group *group, struct operation *operation)
 
 /* ----------------------------------------------------------------------------------------------------- of results */
 
-static void verify_send(struct group *group, struct operation *operation)
+static void verify_write(const struct spread *spread, uint8_t *bytes)
 {
-	unsigned step = operation->verify_steps;
+	const struct operation *operation = spread->owner;
+	struct member_wire_verify message = { .number = operation->number, .checksum = operation->checksum };
 
-	if (step < spread_steps(group))
-		operation_add(&group->out[spread_to(group, step)], &operation->send_verify[step], operation,
-			      operation->verify_out, sizeof(operation->verify_out), AGGREGATE_TAG_VERIFY,
-			      operation_sent);
+	member_wire_verify(CODEC_TO(bytes), &message);
 }
 
-static void verify_received(struct group *group, struct transfer *transfer)
+static bool verify_read(struct group *group, struct spread *spread, size_t from, const uint8_t *bytes, size_t count)
 {
-	struct operation *operation = transfer->owner;
-	unsigned step = (unsigned)(transfer - operation->receive_verify);
-	size_t from = spread_from(group, step);
-	struct member_wire_verify ours, theirs;
+	const struct operation *operation = spread->owner;
+	struct member_wire_verify theirs;
 
-	if (member_wire_verify(CODEC_FROM(transfer->data, transfer->received), &theirs) < 0) {
+	if (member_wire_verify(CODEC_FROM(bytes, count), &theirs) < 0) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
-		return;
+		return false;
 	}
-	(void)member_wire_verify(CODEC_FROM(operation->verify_out, sizeof(operation->verify_out)), &ours);
-	if (theirs.checksum != ours.checksum || theirs.number != ours.number) {
-		group_break(group, -EREMOTEIO,
-			    "the result of operation %llu (%zu bytes) has checksum %08x at host %s and %08x here "
-			    "(TRIBUTARY_VERIFY): memory or network corrupts data",
-			    (unsigned long long)operation->number, operation->bytes, theirs.checksum,
-			    group_host(group, from), ours.checksum);
-		return;
-	}
-	operation->verify_heard |= 1U << step;
-	while (operation->verify_heard & 1U << operation->verify_steps) {
-		operation->verify_steps++;
-		verify_send(group, operation);
-	}
-	operation_transferred(operation);
+	if (theirs.checksum == operation->checksum && theirs.number == operation->number)
+		return true;
+	group_break(group, -EREMOTEIO,
+		    "the result of operation %llu (%zu bytes) has checksum %08x at host %s and %08x here "
+		    "(TRIBUTARY_VERIFY): memory or network corrupts data",
+		    (unsigned long long)operation->number, operation->bytes, theirs.checksum, group_host(group, from),
+		    operation->checksum);
+	return false;
+}
+
+static void verify_done(struct group *group, struct spread *spread)
+{
+	(void)group;
+	operation_transferred(spread->owner);
 }
 
 /*
- * A dissemination: whoever sends the message of a step has found those of all steps before it equal, so whoever has heard
- * all of them has heard of all members. With a message to the next member alone, some in the midst of a row of equal
- * wrong results would be through.
+ * Whoever sends the message of a step has found those of all steps before it equal, so whoever has heard all of them has
+ * heard of all members. With a message to the next member alone, some in the midst of a row of equal wrong results would
+ * be through.
  */
 void check_verify(struct group *group, struct operation *operation)
 {
-	struct member_wire_verify message = { .number = operation->number,
-					      .checksum = crc_ieee32(operation->recv, operation->bytes) };
-	unsigned steps = spread_steps(group);
-
-	member_wire_verify(CODEC_TO(operation->verify_out), &message);
-	operation->verify_heard = operation->verify_steps = 0;
-	operation->waits = 2 * steps;
-	for (unsigned step = 0; step < steps; step++)
-		operation_add(&group->in[spread_from(group, step)], &operation->receive_verify[step], operation,
-			      operation->verify_in[step], sizeof(operation->verify_in[step]), AGGREGATE_TAG_VERIFY,
-			      verify_received);
-	verify_send(group, operation);
+	operation->checksum = crc_ieee32(operation->recv, operation->bytes);
+	operation->waits = 1;
+	operation->verify = (struct spread){ .tag = AGGREGATE_TAG_VERIFY,
+					     .number = operation->number,
+					     .bytes = MEMBER_WIRE_VERIFY_BYTES,
+					     .write = verify_write,
+					     .read = verify_read,
+					     .done = verify_done,
+					     .owner = operation };
+	spread_begin(group, &operation->verify);
 }

@@ -2,8 +2,7 @@
  * Groups with aggregators: no large operation is done before all members agree that it is (docs/design/aggregation.md, Losing an
  * aggregator). Until then every member has its input, so whatever a lost aggregator should have made can be made again.
  *
- * The agreement of an operation is a dissemination in log2 N steps: in step i each member sends what it knows to the one
- * 2^i places on, and hears as much from the one 2^i places back. What a member knows of itself is fixed when it begins; so
+ * The agreement of an operation is a dissemination (spread.c). What a member knows of itself is fixed when it begins; so
  * all end with the same: the OR of all. Agreements begin and are acted upon in the order of operations.
  */
 #include "aggregate/group.h"
@@ -16,15 +15,10 @@
 struct agreement {
 	struct operation *operation;
 	struct member_wire_commit known; /* own, and of the steps that are through */
-	unsigned heard;                  /* bit i: the word of step i is here */
-	unsigned steps;                  /* through, in order */
-	unsigned waits;                  /* transfers */
-	struct transfer sends[SPREAD_STEPS], receives[SPREAD_STEPS];
-	uint8_t out[SPREAD_STEPS][MEMBER_WIRE_COMMIT_BYTES], in[SPREAD_STEPS][MEMBER_WIRE_COMMIT_BYTES];
+	struct spread spread;
 };
 
 struct group_commit {
-	unsigned step_count;
 	/* Those that are not acted upon, in order; the first that has not begun its agreement. */
 	struct operation *first, **end, *next;
 	uint64_t begun, agreed; /* so many agreements; operations: the number of the first without one */
@@ -36,7 +30,6 @@ struct group_commit {
 	bool stale; /* ... is not any more */
 	bool over;  /* the schedule has no aggregators any more */
 };
-_Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << SPREAD_STEPS, "steps");
 
 static void advance(struct group *group);
 
@@ -49,7 +42,6 @@ int commit_init(struct group *group)
 		return -ENOMEM;
 	group->commit = commit;
 	commit->end = &commit->first;
-	commit->step_count = spread_steps(group);
 	r = recompute_new(group, &commit->recompute);
 	atomic_store_explicit(&group->retains, r == 0, memory_order_relaxed);
 	return r;
@@ -128,77 +120,34 @@ bool commit_begin(struct group *group, struct operation *operation)
 
 /* ------------------------------------------------------------------------------------------------------ the agreement */
 
-static void add(struct queue *queue, struct transfer *transfer, struct agreement *agreement, uint8_t *bytes,
-		void (*done)(struct group *, struct transfer *))
+static void agreement_write(const struct spread *spread, uint8_t *bytes)
 {
-	*transfer = (struct transfer){
-		.data = bytes,
-		.bytes = MEMBER_WIRE_COMMIT_BYTES,
-		.tag = aggregate_tag(AGGREGATE_TAG_AGREE, agreement->operation->number),
-		.class = TRANSFER_URGENT,
-		.done = done,
-		.owner = agreement,
-	};
-	agreement->waits++;
-	queue_add(queue, transfer);
+	struct agreement *agreement = spread->owner;
+
+	member_wire_commit(CODEC_TO(bytes), &agreement->known);
 }
 
-static void word_sent(struct group *group, struct transfer *transfer)
+static bool agreement_read(struct group *group, struct spread *spread, size_t from, const uint8_t *bytes, size_t count)
 {
-	struct agreement *agreement = transfer->owner;
+	struct agreement *agreement = spread->owner;
+	struct member_wire_commit heard;
 
-	agreement->waits--;
+	if (member_wire_commit(CODEC_FROM(bytes, count), &heard) < 0 || heard.number != agreement->operation->number ||
+	    (heard.lost | heard.leaves) & ~group->aggregators->used) {
+		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
+		return false;
+	}
+	agreement->known.lost |= heard.lost;
+	agreement->known.leaves |= heard.leaves;
+	agreement->known.poisoned |= heard.poisoned;
+	aggregators_suspect(group, heard.lost, "another host has lost it");
+	return true;
+}
+
+static void agreement_done(struct group *group, struct spread *spread)
+{
+	(void)spread;
 	advance(group);
-}
-
-static void word_send(struct group *group, struct agreement *agreement)
-{
-	unsigned step = agreement->steps;
-
-	if (step == group->commit->step_count)
-		return;
-	member_wire_commit(CODEC_TO(agreement->out[step]), &agreement->known);
-	add(&group->out[spread_to(group, step)], &agreement->sends[step], agreement, agreement->out[step], word_sent);
-}
-
-/* The words of the steps in order, each of which makes the next one's. */
-static void words_take(struct group *group, struct agreement *agreement)
-{
-	struct member_wire_commit word;
-
-	while (agreement->steps < group->commit->step_count && agreement->heard & 1U << agreement->steps) {
-		if (member_wire_commit(CODEC_FROM(agreement->in[agreement->steps], MEMBER_WIRE_COMMIT_BYTES), &word) <
-			    0 ||
-		    word.number != agreement->operation->number ||
-		    (word.lost | word.leaves) & ~group->aggregators->used) {
-			group_break(group, -EREMOTEIO, "host %s broke the protocol",
-				    group_host(group, spread_from(group, agreement->steps)));
-			return;
-		}
-		agreement->known.lost |= word.lost;
-		agreement->known.leaves |= word.leaves;
-		agreement->known.poisoned |= word.poisoned;
-		aggregators_suspect(group, word.lost, "another host has lost it");
-		agreement->steps++;
-		word_send(group, agreement);
-	}
-}
-
-static void word_received(struct group *group, struct transfer *transfer)
-{
-	struct agreement *agreement = transfer->owner;
-	unsigned step = (unsigned)(transfer - agreement->receives);
-
-	if (transfer->received != MEMBER_WIRE_COMMIT_BYTES) {
-		group_break(group, -EREMOTEIO, "host %s broke the protocol",
-			    group_host(group, spread_from(group, step)));
-		return;
-	}
-	agreement->waits--;
-	agreement->heard |= 1U << step;
-	words_take(group, agreement);
-	if (!group->broken)
-		advance(group);
 }
 
 static void agreement_begin(struct group *group, struct operation *operation)
@@ -212,10 +161,14 @@ static void agreement_begin(struct group *group, struct operation *operation)
 								~group->aggregators->dismissed,
 							.leaves = group->aggregators->leaving,
 							.poisoned = operation->poisoned };
-	for (unsigned step = 0; step < commit->step_count; step++)
-		add(&group->in[spread_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
-		    word_received);
-	word_send(group, agreement);
+	agreement->spread = (struct spread){ .tag = AGGREGATE_TAG_AGREE,
+					     .number = operation->number,
+					     .bytes = MEMBER_WIRE_COMMIT_BYTES,
+					     .write = agreement_write,
+					     .read = agreement_read,
+					     .done = agreement_done,
+					     .owner = agreement };
+	spread_begin(group, &agreement->spread);
 }
 
 /* -------------------------------------------------------------------------------------------------------- what follows */
@@ -260,8 +213,7 @@ static void advance(struct group *group)
 			commit->next = operation->next_commit;
 			agreement_begin(group, operation);
 			moved = true;
-		} else if (oldest && !commit->recomputing && commit->agreed < commit->begun &&
-			   oldest->steps == commit->step_count && !oldest->waits) {
+		} else if (oldest && !commit->recomputing && commit->agreed < commit->begun && !oldest->spread.waits) {
 			act_upon(group, oldest);
 			moved = true;
 		}

@@ -45,8 +45,8 @@ enum {
 	 */
 	COMMIT_WINDOW = 12,
 	COMMIT_OPEN = 4,
-	/* Of what spreads over all members: in step i to the one 2^i places on. */
 	SPREAD_STEPS = 8,
+	SPREAD_BYTES = 24,                       /* of a message, at most */
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
 	/* Operations up to this size come alone: all leaders take part in one, in segments of no less than the other. */
 	AGGREGATE_ALONE_BYTES = 128 << 10,
@@ -97,6 +97,26 @@ struct queue {
 	struct transfer *posted_first, **posted_end; /* in order of posting */
 	unsigned small_count, segmented_count;       /* posted */
 	uint64_t turn;                               /* of the next to be posted */
+};
+
+/*
+ * A dissemination (spread.c): in step i each member sends what it knows to the one 2^i positions on, and hears as much from
+ * the one 2^i back. So after log2 N steps everybody knows what all knew in the beginning.
+ */
+struct spread {
+	enum aggregate_tag tag;
+	uint64_t number; /* of the operation */
+	size_t bytes;    /* of each message */
+	void (*write)(const struct spread *spread, uint8_t *bytes);
+	/* False: the group ends. */
+	bool (*read)(struct group *group, struct spread *spread, size_t from, const uint8_t *bytes, size_t count);
+	void (*done)(struct group *group, struct spread *spread);
+	void *owner;
+	unsigned heard; /* bit i: the message of step i is here */
+	unsigned steps; /* that are through, in order */
+	unsigned waits; /* transfers; 0: done */
+	struct transfer sends[SPREAD_STEPS], receives[SPREAD_STEPS];
+	uint8_t out[SPREAD_STEPS][SPREAD_BYTES], in[SPREAD_STEPS][SPREAD_BYTES];
 };
 
 /* Between a caller and the engine: the caller frees and posts, the engine ends. */
@@ -153,11 +173,10 @@ struct operation {
 	uint8_t check_out[MEMBER_WIRE_OPERATION_BYTES];
 	struct transfer send_check;
 	struct check_message *messages; /* [member] at the member that compares them */
-	uint8_t verify_out[MEMBER_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][MEMBER_WIRE_VERIFY_BYTES];
-	struct transfer send_verify[SPREAD_STEPS], receive_verify[SPREAD_STEPS];
-	unsigned verify_heard, verify_steps; /* bit i: the word of step i is here; steps that are through, in order */
-	struct exchange *exchange;           /* flat or in parts: the buffers it was given */
-	size_t eager_bytes;                  /* what its messages take of a window */
+	uint32_t checksum;              /* of the result, with TRIBUTARY_VERIFY */
+	struct spread verify;
+	struct exchange *exchange; /* flat or in parts: the buffers it was given */
+	size_t eager_bytes;        /* what its messages take of a window */
 };
 
 /* What another member says of an operation. */
@@ -294,24 +313,6 @@ struct group {
 	_Atomic uint64_t operations_done, segments_done, flat_done, parts_done, bytes_sent, bytes_received,
 		bytes_copied, messages_sent;
 };
-
-/* Who hears from this member in that step, and from whom it hears; and how many steps there are. */
-static inline size_t spread_to(const struct group *group, unsigned step)
-{
-	return (group->self + ((size_t)1 << step)) % group->count;
-}
-static inline size_t spread_from(const struct group *group, unsigned step)
-{
-	return (group->self + group->count - ((size_t)1 << step)) % group->count;
-}
-static inline unsigned spread_steps(const struct group *group)
-{
-	unsigned steps = 0;
-
-	while ((size_t)1 << steps < group->count)
-		steps++;
-	return steps;
-}
 
 /* 0, or why nothing can be posted any more. */
 static inline int group_end_of(const struct group *group)
@@ -479,6 +480,9 @@ void recompute_free(struct recompute *recompute);
 void recompute_begin(struct group *group, struct recompute *recompute, struct operation *operation);
 /* Nothing is missing of what was begun last. */
 bool recompute_is_done(const struct recompute *recompute);
+
+/* spread.c: tag to owner are set, the rest is zeros. */
+void spread_begin(struct group *group, struct spread *spread);
 
 /* check.c */
 /* The member that hears of all what they have posted. */
