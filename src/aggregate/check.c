@@ -64,6 +64,24 @@ unsigned check_waits(const struct group *group, const struct operation *operatio
 	return operation->root == group->self ? (unsigned)(group->count - 1) : 1;
 }
 
+static void message_add(struct queue *queue, struct transfer *transfer, struct operation *operation, uint8_t *bytes,
+			void (*done)(struct group *, struct transfer *))
+{
+	*transfer = (struct transfer){ .data = bytes,
+				       .bytes = MEMBER_WIRE_OPERATION_BYTES,
+				       .tag = aggregate_tag(AGGREGATE_TAG_OPERATION, operation->number),
+				       .class = TRANSFER_SMALL,
+				       .done = done,
+				       .owner = operation };
+	queue_add(queue, transfer);
+}
+
+static void message_sent(struct group *group, struct transfer *transfer)
+{
+	(void)group;
+	operation_transferred(transfer->owner);
+}
+
 static void message_came(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
@@ -80,17 +98,15 @@ void check_begin(struct group *group, struct operation *operation)
 
 	group->progressed = true;
 	if (root != group->self) {
-		operation_add(&group->out[root], &operation->send_check, operation, operation->check_out,
-			      sizeof(operation->check_out), AGGREGATE_TAG_OPERATION, operation_sent);
+		message_add(&group->out[root], &operation->send_check, operation, operation->check_out, message_sent);
 		return;
 	}
 	operation->messages = group->messages + (size_t)(operation - group->operations) * group->count;
 	for (size_t i = 1; i < group->count; i++) {
 		size_t from = (group->self + i) % group->count;
 
-		operation_add(&group->in[from], &operation->messages[from].receive, operation,
-			      operation->messages[from].bytes, sizeof(operation->messages[from].bytes),
-			      AGGREGATE_TAG_OPERATION, message_came);
+		message_add(&group->in[from], &operation->messages[from].receive, operation,
+			    operation->messages[from].bytes, message_came);
 	}
 }
 

@@ -24,7 +24,7 @@ struct group_commit {
 	uint64_t begun, agreed; /* so many agreements; operations: the number of the first without one */
 	struct agreement open[COMMIT_OPEN];
 	struct operation *recomputing; /* NULL: none */
-	struct recompute *recompute;
+	struct exchange recompute;
 	/* Aggregators that are gone, as agreed with each of the last operations; what the schedule goes by. */
 	uint32_t gone, gone_at[COMMIT_WINDOW], planned;
 	bool stale; /* ... is not any more */
@@ -42,7 +42,7 @@ int commit_init(struct group *group)
 		return -ENOMEM;
 	group->commit = commit;
 	commit->end = &commit->first;
-	r = recompute_new(group, &commit->recompute);
+	r = exchange_init(&commit->recompute, group->count);
 	atomic_store_explicit(&group->retains, r == 0, memory_order_relaxed);
 	return r;
 }
@@ -51,7 +51,7 @@ void commit_fini(struct group *group)
 {
 	if (!group->commit)
 		return;
-	recompute_free(group->commit->recompute);
+	exchange_fini(&group->commit->recompute);
 	sys_free(group->commit);
 	group->commit = NULL;
 }
@@ -190,7 +190,7 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	group->progressed = true;
 	if (poisoned) {
 		commit->recomputing = operation;
-		recompute_begin(group, commit->recompute, operation);
+		recompute_begin(group, &commit->recompute, operation);
 	} else {
 		operation->phase = OPERATION_COMMITTED;
 		operation_ready(operation);
@@ -229,7 +229,7 @@ void commit_step(struct group *group, struct operation *operation)
 {
 	struct group_commit *commit = group->commit;
 
-	if (commit->recomputing != operation || !recompute_is_done(commit->recompute))
+	if (commit->recomputing != operation || !recompute_step(group, &commit->recompute))
 		return;
 	commit->recomputing = NULL;
 	operation->phase = OPERATION_COMMITTED;

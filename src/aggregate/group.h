@@ -175,7 +175,7 @@ struct operation {
 	struct check_message *messages; /* [member] at the member that compares them */
 	uint32_t checksum;              /* of the result, with TRIBUTARY_VERIFY */
 	struct spread verify;
-	struct exchange *exchange; /* flat or in parts: the buffers it was given */
+	struct exchange *exchange; /* flat or in parts: what it was given */
 	size_t eager_bytes;        /* what its messages take of a window */
 };
 
@@ -186,12 +186,16 @@ struct check_message {
 };
 
 enum { EXCHANGE_TRANSFERS = 4 };
-/* Buffers of a small operation: one message out, one in from each member. */
+/* An operation, or a round of a recomputation, in parts: exchange.c. */
 struct exchange {
 	struct exchange *next;
-	uint8_t *out, *in;                               /* header and payload; [member] the same */
+	struct operation *operation;
+	bool recomputes;                                 /* its messages have no header, and go ahead of segments */
+	size_t rounds, round, each;                      /* of a recomputation; elements of a part */
+	uint8_t *out, *in;                               /* own header and input; [member] theirs */
+	size_t in_bytes;                                 /* of each of these, at most */
 	struct transfer *sends, *receives;               /* [member]; the memory of all EXCHANGE_TRANSFERS */
-	struct transfer *result_sends, *result_receives; /* [member]; in parts */
+	struct transfer *result_sends, *result_receives; /* [member]; not flat */
 	size_t missing;                                  /* the same: inputs */
 };
 
@@ -397,16 +401,22 @@ static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
-/* operation.c */
-/* Perhaps nothing is missing of it any more: it is looked at later in the turn. */
-void operation_ready(struct operation *operation);
+/* Perhaps nothing is missing of it any more: progress.c steps it in this poll. */
+static inline void operation_ready(struct operation *operation)
+{
+	if (operation->ready)
+		return;
+	operation->ready = true;
+	operation->next_ready = NULL;
+	*operation->group->ready_end = operation;
+	operation->group->ready_end = &operation->next_ready;
+}
 /* One of its operation.waits is through. */
-void operation_transferred(struct operation *operation);
-/* The same, for transfer.done where the owner is the operation. */
-void operation_sent(struct group *group, struct transfer *transfer);
-/* A message of a small operation, or about one, from or into `data`. Urgent where both sides are at it. */
-void operation_add(struct queue *queue, struct transfer *transfer, struct operation *operation, const void *data,
-		   size_t bytes, enum aggregate_tag kind, void (*done)(struct group *, struct transfer *));
+static inline void operation_transferred(struct operation *operation)
+{
+	if (--operation->waits == 0)
+		operation_ready(operation);
+}
 
 /* progress.c */
 /* One turn. True: something moved. */
@@ -473,13 +483,15 @@ void commit_step(struct group *group, struct operation *operation);
 /* Between operations: aggregators have other rates, or are not used any more. */
 void commit_replan(struct group *group);
 
+/* exchange.c: operation.waits is 0 when it is through. */
+int exchange_init(struct exchange *exchange, size_t count); /* -ENOMEM */
+void exchange_fini(struct exchange *exchange);              /* of zeros, too */
+void exchange_begin(struct group *group, struct exchange *exchange);
+
 /* recompute.c: what aggregators should have made, made by the members. One operation at a time. */
-struct recompute;
-int recompute_new(const struct group *group, struct recompute **ret);
-void recompute_free(struct recompute *recompute);
-void recompute_begin(struct group *group, struct recompute *recompute, struct operation *operation);
-/* Nothing is missing of what was begun last. */
-bool recompute_is_done(const struct recompute *recompute);
+void recompute_begin(struct group *group, struct exchange *exchange, struct operation *operation);
+/* Nothing is waited for. True: it is done. */
+bool recompute_step(struct group *group, struct exchange *exchange);
 
 /* spread.c: tag to owner are set, the rest is zeros. */
 void spread_begin(struct group *group, struct spread *spread);
