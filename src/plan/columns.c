@@ -46,32 +46,31 @@ void plan_columns_fini(struct plan_columns *columns)
 	memset(columns, 0, sizeof(*columns));
 }
 
-static void add_hop(const struct plan_model *model, size_t hop, uint16_t *loads, uint32_t *detour)
-{
-	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
-		loads[model->crossings[i].row] = (uint16_t)(loads[model->crossings[i].row] + model->crossings[i].count);
-	*detour += model->detour[hop];
-}
-
 uint32_t plan_channel_loads(const struct plan_model *model, const struct plan_channel *channel, uint16_t *loads)
 {
-	const uint8_t *order = channel->order;
-	size_t last = model->gpus - 1;
-	uint32_t detour = 0;
+	uint32_t hops[PLAN_CHANNEL_HOPS_MAX], detour = 0;
+	size_t count = plan_channel_hops(model, channel, hops);
 
 	memset(loads, 0, model->rows * sizeof(*loads));
-	for (size_t i = 0; i < last; i++)
-		add_hop(model, plan_hop(model, order[model->star ? 0 : i], order[i + 1]), loads, &detour);
-	if (model->closed) {
-		if (last)
-			add_hop(model, plan_hop(model, order[last], order[0]), loads, &detour);
-		return detour;
+	for (size_t i = 0; i < count; i++) {
+		for (uint32_t j = model->first[hops[i]]; j < model->first[hops[i] + 1]; j++) {
+			const struct plan_crossing *crossing = &model->crossings[j];
+
+			loads[crossing->row] = (uint16_t)(loads[crossing->row] + crossing->count);
+		}
+		detour += model->detour[hops[i]];
 	}
-	add_hop(model, plan_hop_in(model, channel->nic_in, order[0]), loads, &detour);
-	add_hop(model, plan_hop_out(model, channel->nic_out, order[last]), loads, &detour);
-	if (model->returns && last)
-		add_hop(model, plan_hop_back(model, order[last], order[0]), loads, &detour);
 	return detour;
+}
+
+double plan_column_price(const struct plan_columns *columns, uint32_t column, const double *prices)
+{
+	const uint16_t *loads = plan_column_loads(columns, column);
+	double price = 0;
+
+	for (size_t row = 0; row < columns->model->rows; row++)
+		price += prices[row] * loads[row];
+	return price;
 }
 
 static size_t hash_of(const uint16_t *loads, size_t rows)

@@ -42,6 +42,9 @@ static inline const uint16_t *plan_column_touched(const struct plan_columns *col
 	return &columns->touched[column * columns->model->rows];
 }
 
+/* What its crossings cost. */
+double plan_column_price(const struct plan_columns *columns, uint32_t column, const double *prices);
+
 /* All channels, if they are few and that takes no more work; sets `complete` if so. */
 void plan_columns_enumerate(struct plan_columns *columns, uint64_t work_limit);
 

@@ -343,21 +343,8 @@ static void bound_nics(struct cuts *cuts)
 
 /* -------------------------------------------------------------------------------------------------------------- all */
 
-/* Of a hop between GPUs, where all that a row carries costs its weight. */
-static double price_of(const struct plan_model *model, const double *weights, size_t hop)
-{
-	double price = 0;
-
-	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++) {
-		const struct plan_crossing *crossing = &model->crossings[i];
-
-		price += weights[crossing->row] * crossing->count / (double)model->capacity_Bps[crossing->row];
-	}
-	return price;
-}
-
 /* The cheapest hop out of each GPU (or into it) but the dearest one of these, which may be an end. */
-static double least_price(const struct plan_model *model, const double *weights, bool forward)
+static double least_price(const struct plan_model *model, const double *prices, bool forward)
 {
 	double sum = 0, most = 0;
 
@@ -366,7 +353,7 @@ static double least_price(const struct plan_model *model, const double *weights,
 
 		for (size_t b = 0; b < model->gpus; b++) {
 			size_t hop = forward ? plan_hop(model, a, b) : plan_hop(model, b, a);
-			double price = a != b ? price_of(model, weights, hop) : least;
+			double price = a != b ? plan_hop_price(model, hop, prices) : least;
 
 			least = price < least ? price : least;
 		}
@@ -390,12 +377,15 @@ static double least_capacity(const struct plan_model *model, size_t hop)
 	return least;
 }
 
-/* Rows that hops cross (narrow: of each hop's those that are full first). Those that go together share a weight of 1. */
-static double weigh_rows(const struct plan_model *model, bool narrow, double *weights)
+/*
+ * Rows that hops cross (narrow: of each hop's those that are full first). Those that go together share a weight of 1, which
+ * is what all that a row carries costs.
+ */
+static double price_rows(const struct plan_model *model, bool narrow, double *prices)
 {
 	double sum = 0;
 
-	memset(weights, 0, model->rows * sizeof(*weights));
+	memset(prices, 0, model->rows * sizeof(*prices));
 	for (size_t hop = 0; hop < model->gpus * model->gpus; hop++) {
 		double least = narrow ? least_capacity(model, hop) * (1 + 1e-9) : 1e300;
 		double together = 0;
@@ -408,14 +398,16 @@ static double weigh_rows(const struct plan_model *model, bool narrow, double *we
 					continue;
 				if (!pass)
 					together++;
-				else if (together > weights[crossing->row])
-					weights[crossing->row] = together;
+				else if (together > prices[crossing->row])
+					prices[crossing->row] = together;
 			}
 		}
 	}
 	for (size_t row = 0; row < model->rows; row++) {
-		weights[row] = weights[row] > 0 ? 1 / weights[row] : 0;
-		sum += weights[row];
+		double weight = prices[row] > 0 ? 1 / prices[row] : 0;
+
+		prices[row] = weight / (double)model->capacity_Bps[row];
+		sum += weight;
 	}
 	return sum;
 }
@@ -427,16 +419,16 @@ static double weigh_rows(const struct plan_model *model, bool narrow, double *we
 static int bound_all(struct cuts *cuts)
 {
 	const struct plan_model *model = cuts->model;
-	double *weights;
+	double *prices;
 
 	if (model->gpus < 2)
 		return 0;
-	weights = sys_zalloc((model->rows + 1) * sizeof(*weights));
-	if (!weights)
+	prices = sys_zalloc((model->rows + 1) * sizeof(*prices));
+	if (!prices)
 		return -ENOMEM;
 	for (int narrow = 0; narrow < 2; narrow++) {
-		double sum = weigh_rows(model, narrow, weights), forward = least_price(model, weights, true);
-		double backward = least_price(model, weights, false);
+		double sum = price_rows(model, narrow, prices), forward = least_price(model, prices, true);
+		double backward = least_price(model, prices, false);
 		double bound = forward > backward ? forward : backward;
 
 		if (bound <= 0)
@@ -446,7 +438,7 @@ static int bound_all(struct cuts *cuts)
 		if (bound < (double)PLAN_UNBOUNDED_BPS)
 			take_bound(cuts, (uint64_t)bound);
 	}
-	sys_free(weights);
+	sys_free(prices);
 	return 0;
 }
 

@@ -121,14 +121,6 @@ static double fullness_with(const struct plan_search *search, size_t hop)
 	return most;
 }
 
-static void add_hop(struct plan_search *search, size_t hop)
-{
-	const struct plan_model *model = search->model;
-
-	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
-		search->loads[model->crossings[i].row] += model->crossings[i].count;
-}
-
 enum { IN = 1, OUT = 2 }; /* ends of a tour */
 
 #define FULL 1e12 /* more than all detours: a link would be fuller than some must be */
@@ -163,13 +155,15 @@ static void add_inner_hops(struct plan_search *search, const struct tour_range *
 
 	memset(search->loads, 0, model->rows * sizeof(*search->loads));
 	for (size_t i = 0; i < range->count; i++) {
-		const uint8_t *order = order_at(range, i);
-		size_t last = model->gpus - 1;
+		struct plan_channel channel = { 0 };
+		uint32_t hops[PLAN_CHANNEL_HOPS_MAX];
+		size_t count;
 
-		for (size_t j = 0; j < last; j++)
-			add_hop(search, plan_hop(model, order[j], order[j + 1]));
-		if (model->returns)
-			add_hop(search, plan_hop_back(model, order[last], order[0]));
+		memcpy(channel.order, order_at(range, i), model->gpus);
+		count = plan_channel_hops(model, &channel, hops);
+		for (size_t j = 0; j < count; j++)
+			if (plan_hop_is_inner(model, hops[j]))
+				plan_hop_load(model, hops[j], 1, search->loads);
 	}
 }
 

@@ -536,6 +536,15 @@ int plan_model_init(struct plan_model *model, const struct topology *topology, c
 	return r;
 }
 
+int plan_model_at(struct plan_model *model, const struct topology *topology, const struct plan_request *request,
+		  enum plan_pattern pattern, unsigned hosts)
+{
+	struct plan_request here = *request;
+
+	here.hosts = hosts;
+	return plan_model_init(model, topology, &here, pattern);
+}
+
 void plan_model_fini(struct plan_model *model)
 {
 	sys_free(model->capacity_Bps);

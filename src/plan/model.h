@@ -54,9 +54,34 @@ static inline size_t plan_hop_back(const struct plan_model *model, size_t last, 
 	return (model->gpus + 2 * model->nics + last) * model->gpus + first;
 }
 
+enum { PLAN_CHANNEL_HOPS_MAX = PLAN_GPUS_MAX + 2 };
+/* What a channel goes over: its hops between GPUs (and back) and, unless it is closed, those from and to its NICs last. */
+size_t plan_channel_hops(const struct plan_model *model, const struct plan_channel *channel,
+			 uint32_t ret[PLAN_CHANNEL_HOPS_MAX]);
+static inline bool plan_hop_is_inner(const struct plan_model *model, size_t hop)
+{
+	return hop < plan_hop_in(model, 0, 0) || hop >= plan_hop_back(model, 0, 0);
+}
+/* What a hop's crossings cost. */
+double plan_hop_price(const struct plan_model *model, size_t hop, const double *prices);
+/* Adds a hop's crossings, so many times. */
+void plan_hop_load(const struct plan_model *model, size_t hop, uint32_t times, uint32_t *loads);
+/* The row that is full first by these loads: the rate is capacity over load. None: PLAN_UNBOUNDED_BPS and 1. */
+struct plan_fraction {
+	uint64_t capacity_Bps, load;
+};
+struct plan_fraction plan_model_rate(const struct plan_model *model, const uint32_t *loads);
+/* Of each of a plan's channels; and by the model of that many hosts. Errors: those of plan_make. */
+int plan_channels_rate(const struct plan_model *model, const struct plan *plan, uint64_t *ret_rate_Bps);
+int plan_rate_at(const struct topology *topology, const struct plan_request *request, unsigned hosts,
+		 const struct plan *plan, uint64_t *ret_rate_Bps);
+
 /* Errors: those of plan_make. plan_model_fini accepts a zeroed struct. */
 int plan_model_init(struct plan_model *model, const struct topology *topology, const struct plan_request *request,
 		    enum plan_pattern pattern);
+/* The same, with so many hosts in place of the request's. */
+int plan_model_at(struct plan_model *model, const struct topology *topology, const struct plan_request *request,
+		  enum plan_pattern pattern, unsigned hosts);
 void plan_model_fini(struct plan_model *model);
 
 /*

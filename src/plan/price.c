@@ -23,11 +23,7 @@ struct costs {
 
 static double hop_cost(const struct plan_model *model, size_t hop, const double *prices, double detour_price)
 {
-	double cost = detour_price * model->detour[hop];
-
-	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
-		cost += prices[model->crossings[i].row] * model->crossings[i].count;
-	return cost;
+	return detour_price * model->detour[hop] + plan_hop_price(model, hop, prices);
 }
 
 static void cost_hops(const struct plan_model *model, const double *prices, double detour_price, struct costs *ret)

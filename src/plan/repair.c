@@ -10,14 +10,6 @@
 
 enum { POLISH_ROUNDS = 4, CHEAP_PRICING = 25000 };
 
-static void add_loads(struct plan_search *search, uint32_t column, bool add)
-{
-	const uint16_t *loads = plan_column_loads(&search->columns, column);
-
-	for (size_t row = 0; row < search->model->rows; row++)
-		search->loads[row] += add ? loads[row] : (uint32_t)-loads[row];
-}
-
 static uint64_t excess(const struct plan_search *search)
 {
 	uint64_t sum = 0;
@@ -106,13 +98,13 @@ bool plan_search_repair(struct plan_search *search, struct plan_selection *selec
 
 			if (!touches_excess(search, now))
 				continue;
-			add_loads(search, now, false);
+			plan_search_load(search, now, false);
 			selection->columns[i] = cheapest_column(search, now, &cost);
 			if (cost > 0 && selection->columns[i] == now && !search->columns.complete) {
 				price_column(search);
 				selection->columns[i] = cheapest_column(search, now, &cost);
 			}
-			add_loads(search, selection->columns[i], true);
+			plan_search_load(search, selection->columns[i], true);
 		}
 		for (size_t row = 0; row < rows; row++)
 			if (search->loads[row] > search->limits[row])
@@ -143,7 +135,7 @@ static void shorten(struct plan_search *search, struct plan_selection *selection
 		for (size_t i = 0; i < selection->count; i++) {
 			uint32_t best = selection->columns[i];
 
-			add_loads(search, best, false);
+			plan_search_load(search, best, false);
 			for (uint32_t column = 0; column < search->columns.count; column++)
 				if (search->columns.detours[column] < search->columns.detours[best] &&
 				    plan_search_fits(search, column))
@@ -151,7 +143,7 @@ static void shorten(struct plan_search *search, struct plan_selection *selection
 			search->columns.work += search->columns.count * 4;
 			better = better || best != selection->columns[i];
 			selection->columns[i] = best;
-			add_loads(search, best, true);
+			plan_search_load(search, best, true);
 		}
 	}
 }

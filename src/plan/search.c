@@ -26,12 +26,7 @@ static void seed_prices(struct plan_search *search, double price, double detour_
 
 static double price_of_hop(const struct plan_search *search, size_t hop)
 {
-	const struct plan_model *model = search->model;
-	double price = 1e-9 * model->detour[hop];
-
-	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
-		price += search->prices[model->crossings[i].row] * model->crossings[i].count;
-	return price;
+	return 1e-9 * search->model->detour[hop] + plan_hop_price(search->model, hop, search->prices);
 }
 
 static struct plan_channel turned_to(const struct plan_model *model, const struct plan_channel *seed, size_t turn,
@@ -131,11 +126,9 @@ static uint32_t cheapest_known(struct plan_search *search)
 	double least = 0;
 
 	for (uint32_t column = 0; column < search->columns.count; column++) {
-		const uint16_t *loads = plan_column_loads(&search->columns, column);
-		double cost = 1e-9 * search->columns.detours[column];
+		double cost = 1e-9 * search->columns.detours[column] +
+			      plan_column_price(&search->columns, column, search->prices);
 
-		for (size_t row = 0; row < search->model->rows; row++)
-			cost += search->prices[row] * loads[row];
 		if (column && cost >= least)
 			continue;
 		best = column;
@@ -222,11 +215,8 @@ static double least_column(const struct plan_search *search)
 	double least = 1;
 
 	for (uint32_t column = 0; column < search->columns.count; column++) {
-		const uint16_t *loads = plan_column_loads(&search->columns, column);
-		double cost = 0;
+		double cost = plan_column_price(&search->columns, column, search->prices);
 
-		for (size_t row = 0; row < search->model->rows; row++)
-			cost += search->prices[row] * loads[row];
 		least = cost < least ? cost : least;
 	}
 	return least;
@@ -358,6 +348,19 @@ int plan_search_equal(struct plan_search *search)
 	/* A better total found later makes what was proved before no weaker. */
 	search->exact = proved || plan_search_done(search);
 	return 0;
+}
+
+int plan_search_run(struct plan_search *search, uint64_t bound_Bps)
+{
+	search->bound_Bps = bound_Bps >= PLAN_UNBOUNDED_BPS ? (double)PLAN_UNBOUNDED_BPS : (double)bound_Bps;
+	if (plan_search_seed(search)) {
+		search->exact = true;
+		return 0;
+	}
+	plan_search_pack(search);
+	if (!plan_search_done(search))
+		plan_search_relax(search);
+	return plan_search_equal(search);
 }
 
 /* ----------------------------------------------------------------------------------------------------- few channels */

@@ -88,10 +88,9 @@ int plan_tree_balanced(const struct topology *topology, const struct plan_reques
 uint64_t plan_work_limit(const struct plan_request *request);
 /* In whole bytes/s, of a model that is not joined. */
 uint64_t plan_search_bound(const struct plan_search *search, uint64_t cuts_Bps);
-int plan_channel_compare(const struct plan_channel *a, const struct plan_channel *b, size_t gpus);
-/* A ring on one host begins at its first GPU. */
-struct plan_channel plan_channel_turned(const struct plan_model *model, const struct plan_channel *channel);
 void plan_store_classes(const struct plan_model *model, struct plan *plan);
+/* Adds a column's crossings to search->loads, or takes them away. */
+void plan_search_load(struct plan_search *search, uint32_t column, bool add);
 void plan_selection_value(struct plan_search *search, struct plan_selection *selection);
 int plan_selection_compare(const struct plan_selection *a, const struct plan_selection *b);
 double plan_selection_total(const struct plan_selection *selection); /* bytes/s; of models that are joined, parts */

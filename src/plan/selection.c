@@ -81,30 +81,25 @@ size_t plan_search_add(struct plan_search *search, const struct plan_priced *pri
 
 /* ----------------------------------------------------------------------------------------------------------- values */
 
+void plan_search_load(struct plan_search *search, uint32_t column, bool add)
+{
+	const uint16_t *loads = plan_column_loads(&search->columns, column);
+
+	for (size_t row = 0; row < search->model->rows; row++)
+		search->loads[row] += add ? loads[row] : (uint32_t)-loads[row];
+}
+
 void plan_selection_value(struct plan_search *search, struct plan_selection *selection)
 {
 	const struct plan_model *model = search->model;
+	struct plan_fraction rate;
 
 	memset(search->loads, 0, model->rows * sizeof(*search->loads));
-	for (size_t i = 0; i < selection->count; i++) {
-		const uint16_t *loads = plan_column_loads(&search->columns, selection->columns[i]);
-
-		for (size_t row = 0; row < model->rows; row++)
-			search->loads[row] += loads[row];
-	}
-	selection->load = 0;
-	selection->capacity_Bps = PLAN_UNBOUNDED_BPS;
-	for (size_t row = 0; row < model->rows; row++) {
-		if (!search->loads[row])
-			continue;
-		if (!selection->load || (unsigned __int128)model->capacity_Bps[row] * selection->load <
-						(unsigned __int128)selection->capacity_Bps * search->loads[row]) {
-			selection->capacity_Bps = model->capacity_Bps[row];
-			selection->load = search->loads[row];
-		}
-	}
-	if (!selection->load)
-		selection->load = 1;
+	for (size_t i = 0; i < selection->count; i++)
+		plan_search_load(search, selection->columns[i], true);
+	rate = plan_model_rate(model, search->loads);
+	selection->capacity_Bps = rate.capacity_Bps;
+	selection->load = rate.load;
 	search->columns.work += model->rows * (selection->count + 2);
 }
 

@@ -52,6 +52,12 @@ static uint64_t selection_Bps(const struct plan_selection *selection)
 	return total > PLAN_UNBOUNDED_BPS ? PLAN_UNBOUNDED_BPS : (uint64_t)total;
 }
 
+/* Where there are several. */
+static unsigned hosts_of(const struct plan_request *request)
+{
+	return request->hosts > 2 ? request->hosts : 2;
+}
+
 /* ------------------------------------------------------------------------------------------------------- best plans */
 
 /* The best on one side alone. The search stays open for whoever asks for fewer channels. */
@@ -75,11 +81,8 @@ static int search_side(struct part *part, struct side *side, struct plan_search 
 static int make_side(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
 		     unsigned hosts, struct side *side)
 {
-	struct plan_request here = *request;
-	int r;
+	int r = plan_model_at(&side->model, topology, request, pattern, hosts);
 
-	here.hosts = hosts;
-	r = plan_model_init(&side->model, topology, &here, pattern);
 	side->used = r == 0;
 	return r;
 }
@@ -151,14 +154,13 @@ static int search_joined(struct part *part)
 static int search_part(const struct topology *topology, const struct plan_request *request, enum plan_where where,
 		       uint64_t work_limit, struct part *part)
 {
-	unsigned hosts = request->hosts > 2 ? request->hosts : 2;
 	int r = 0;
 
 	part->work_limit = work_limit;
 	if (where != PLAN_SEVERAL_HOSTS)
 		r = make_side(topology, request, part->pattern, 1, &part->alone);
 	if (r == 0 && where != PLAN_ONE_HOST)
-		r = make_side(topology, request, part->pattern, hosts, &part->network);
+		r = make_side(topology, request, part->pattern, hosts_of(request), &part->network);
 	if (r < 0)
 		return r;
 	if (where == PLAN_EITHER)
@@ -285,28 +287,6 @@ static int improve(struct part *part, size_t count, uint64_t work_limit)
 
 /* ------------------------------------------------------------------------------------------------------------ plans */
 
-/* The rate of the first `count` channels, by one model. */
-static int rate_of(const struct plan_model *model, const struct plan_channel *channels, size_t count,
-		   uint64_t *ret_rate_Bps)
-{
-	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
-	uint32_t *sums = sys_zalloc((model->rows + 1) * sizeof(*sums));
-	uint16_t *loads = sys_zalloc((model->rows + 1) * sizeof(*loads));
-
-	for (size_t i = 0; sums && loads && i < count; i++) {
-		(void)plan_channel_loads(model, &channels[i], loads);
-		for (size_t row = 0; row < model->rows; row++)
-			sums[row] += loads[row];
-	}
-	for (size_t row = 0; sums && loads && row < model->rows; row++)
-		if (sums[row] && model->capacity_Bps[row] / sums[row] < rate_Bps)
-			rate_Bps = model->capacity_Bps[row] / sums[row];
-	*ret_rate_Bps = rate_Bps;
-	sys_free(loads);
-	sys_free(sums);
-	return sums && loads ? 0 : -ENOMEM;
-}
-
 static bool short_of_best(const struct side *side, uint64_t rate_Bps, size_t count)
 {
 	/* Each channel's rate was rounded down. */
@@ -324,9 +304,9 @@ static int store_part(struct part *part, enum plan_where where, struct plan_set 
 	plan_search_order(&part->search, &part->selection, plan);
 	plan_store_classes(part->search.model, plan);
 	if (part->alone.used)
-		r = rate_of(&part->alone.model, plan->channels, plan->channel_count, &intra_Bps);
+		r = plan_channels_rate(&part->alone.model, plan, &intra_Bps);
 	if (r == 0 && part->network.used)
-		r = rate_of(&part->network.model, plan->channels, plan->channel_count, &inter_Bps);
+		r = plan_channels_rate(&part->network.model, plan, &inter_Bps);
 	if (r < 0)
 		return r;
 	plan->rate_Bps = min_u64(intra_Bps, inter_Bps);
@@ -366,7 +346,7 @@ static int store_chain(const struct topology *topology, const struct plan_reques
 		return 0;
 	r = make_side(topology, request, PLAN_CHAIN, request->hosts, &side);
 	if (r == 0)
-		r = rate_of(&side.model, plan->channels, plan->channel_count, &rate_Bps);
+		r = plan_channels_rate(&side.model, plan, &rate_Bps);
 	if (r == 0)
 		r = plan_cuts_bound(&side.model, &bound_Bps);
 	if (r == 0) {
@@ -382,32 +362,30 @@ static int store_chain(const struct topology *topology, const struct plan_reques
 }
 
 /* Each GPU with each over an NVSwitch: NCCL's collnet then has the direct way too. */
-static bool joined_by_switch(const struct topology *topology, const struct plan_model *model)
+static bool joined_by_switch(const struct topology *topology, const struct plan_request *request)
 {
+	size_t gpus = request->gpu_count;
 	bool found = topology_count(topology, TOPOLOGY_NVSWITCH) > 0;
 
-	for (size_t a = 0; a < model->gpus; a++)
-		for (size_t b = 0; b < model->gpus; b++)
-			found = found && (a == b || model->path_class[plan_hop(model, a, b)] == TOPOLOGY_CLASS_NVL);
-	return found && model->gpus > 1 && model->gpus <= PLAN_DIRECT_GPUS_MAX;
+	for (size_t a = 0; a < gpus; a++)
+		for (size_t b = 0; b < gpus && found; b++)
+			found = a == b ||
+				topology_class_of(topology, request->gpus[a], request->gpus[b]) == TOPOLOGY_CLASS_NVL;
+	return found && gpus > 1 && gpus <= PLAN_DIRECT_GPUS_MAX;
 }
 
 static int store_direct(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
 {
 	struct plan *plan = &set->plans[PLAN_DIRECT];
 	struct plan_request several = *request;
-	struct side side = { 0 };
-	int r = make_side(topology, request, PLAN_DIRECT, 1, &side);
+	int r;
 
-	several.hosts = request->hosts > 2 ? request->hosts : 2;
-	if (r == 0 && joined_by_switch(topology, &side.model)) {
-		r = plan_make_direct(topology, &several, plan);
-		if (r == 0)
-			r = rate_of(&side.model, plan->channels, plan->channel_count, &set->intra_Bps[PLAN_DIRECT]);
-		set->inter_Bps[PLAN_DIRECT] = plan->rate_Bps;
-		set->has[PLAN_DIRECT] = r == 0;
-	}
-	plan_model_fini(&side.model);
+	several.hosts = hosts_of(request);
+	r = plan_make_direct(topology, &several, plan);
+	if (r == 0)
+		r = plan_rate_at(topology, request, 1, plan, &set->intra_Bps[PLAN_DIRECT]);
+	set->inter_Bps[PLAN_DIRECT] = plan->rate_Bps;
+	set->has[PLAN_DIRECT] = r == 0;
 	return r;
 }
 
@@ -416,53 +394,47 @@ static int begin_at_heads(const struct topology *topology, const struct plan_req
 {
 	const struct plan *heads = &set->plans[PLAN_DIRECT];
 	struct plan *plan = &set->plans[PLAN_CHAIN];
-	struct side alone = { 0 }, network = { 0 };
-	int r = make_side(topology, request, PLAN_CHAIN, 1, &alone);
+	int r;
 
 	for (size_t i = 0; i < plan->channel_count; i++)
 		plan->channels[i] = heads->channels[i % heads->channel_count];
 	plan->intra_class = heads->intra_class;
 	plan->inter_class = heads->inter_class;
 	plan->exact = false;
+	r = plan_rate_at(topology, request, 1, plan, &set->intra_Bps[PLAN_CHAIN]);
 	if (r == 0)
-		r = make_side(topology, request, PLAN_CHAIN, request->hosts > 2 ? request->hosts : 2, &network);
-	if (r == 0)
-		r = rate_of(&alone.model, plan->channels, plan->channel_count, &set->intra_Bps[PLAN_CHAIN]);
-	if (r == 0)
-		r = rate_of(&network.model, plan->channels, plan->channel_count, &set->inter_Bps[PLAN_CHAIN]);
+		r = plan_rate_at(topology, request, hosts_of(request), plan, &set->inter_Bps[PLAN_CHAIN]);
 	plan->rate_Bps = min_u64(set->intra_Bps[PLAN_CHAIN], set->inter_Bps[PLAN_CHAIN]);
 	if (set->where == PLAN_SEVERAL_HOSTS)
 		set->intra_Bps[PLAN_CHAIN] = 0;
-	plan_model_fini(&alone.model);
-	plan_model_fini(&network.model);
 	return r;
 }
 
-static int verify_balance(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+static int store_collnet(const struct topology *topology, const struct plan_request *request, const struct part *tree,
+			 struct plan_set *set)
 {
-	const struct plan *plan = &set->plans[PLAN_TREE];
+	int r = store_chain(topology, request, tree, set);
 
-	set->tree_balanced = plan->gpu_count > 1;
-	if (!set->tree_balanced || set->where == PLAN_ONE_HOST)
-		return 0;
-	return plan_tree_balanced(topology, request, plan, &set->tree_balanced);
+	if (r < 0 || !joined_by_switch(topology, request))
+		return r;
+	r = store_direct(topology, request, set);
+	return r < 0 ? r : begin_at_heads(topology, request, set);
 }
 
-/* A tree's NIC carries the rate once between two hosts and twice among more; the others' does not change. */
-static int verify_many(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+/* What is true of several hosts alone: whether trees may be balanced, and what more than two move. */
+static int verify_several(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
 {
 	const struct plan *plan = &set->plans[PLAN_TREE];
-	struct side side = { 0 };
-	int r;
+	int r = 0;
 
 	memcpy(set->many_Bps, set->inter_Bps, sizeof(set->many_Bps));
-	if (set->where == PLAN_ONE_HOST || request->hosts > 2)
+	set->tree_balanced = plan->gpu_count > 1;
+	if (set->where == PLAN_ONE_HOST)
 		return 0;
-	r = make_side(topology, request, PLAN_TREE, 3, &side);
-	if (r == 0)
-		r = rate_of(&side.model, plan->channels, plan->channel_count, &set->many_Bps[PLAN_TREE]);
-	plan_model_fini(&side.model);
-	return r;
+	/* A tree's NIC carries the rate once between two hosts and twice among more; the others' does not change. */
+	if (request->hosts <= 2)
+		r = plan_rate_at(topology, request, 3, plan, &set->many_Bps[PLAN_TREE]);
+	return r < 0 || !set->tree_balanced ? r : plan_tree_balanced(topology, request, plan, &set->tree_balanced);
 }
 
 static int store_set(const struct topology *topology, const struct plan_request *request, struct part *ring,
@@ -475,16 +447,10 @@ static int store_set(const struct topology *topology, const struct plan_request 
 	if (r == 0)
 		set->channel_count = set->plans[PLAN_RING].channel_count;
 	if (r == 0 && set->where != PLAN_ONE_HOST)
-		r = store_chain(topology, request, tree, set);
-	if (r == 0 && set->where != PLAN_ONE_HOST)
-		r = store_direct(topology, request, set);
-	if (r == 0 && set->has[PLAN_DIRECT])
-		r = begin_at_heads(topology, request, set);
-	if (r == 0)
-		r = verify_many(topology, request, set);
+		r = store_collnet(topology, request, tree, set);
 	if (r == 0)
 		r = plan_one_way_rate(topology, request, &set->plans[PLAN_TREE], &set->one_way_Bps);
-	return r == 0 ? verify_balance(topology, request, set) : r;
+	return r == 0 ? verify_several(topology, request, set) : r;
 }
 
 /* All searches together, in the time that one plan may take; PLAN_EITHER has six of them, and more models to make. */
@@ -528,5 +494,31 @@ int plan_make_set(const struct topology *topology, const struct plan_request *re
 		*ret = set;
 	part_fini(&ring);
 	part_fini(&tree);
+	return r;
+}
+
+int plan_make(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
+	      struct plan *ret)
+{
+	struct part part = { .pattern = pattern };
+	struct plan_set set = { .channel_count = 0 };
+	enum plan_where where = request->hosts > 1 ? PLAN_SEVERAL_HOSTS : PLAN_ONE_HOST;
+	int r = plan_request_check(topology, request);
+
+	if (r < 0 || (unsigned)pattern >= PLAN_PATTERN_COUNT)
+		return -EINVAL;
+	if (pattern == PLAN_DIRECT)
+		return plan_make_direct(topology, request, ret);
+	r = search_part(topology, request, where, plan_work_limit(request), &part);
+	if (r == 0) {
+		plan_search_polish(&part.search, 1, part.search.model->channels_max);
+		part.selection = part.search.best;
+		r = store_part(&part, where, &set);
+	}
+	if (r == 0) {
+		*ret = set.plans[pattern];
+		ret->exact = part.search.exact;
+	}
+	part_fini(&part);
 	return r;
 }
