@@ -126,6 +126,8 @@ struct plan_load {
  */
 int plan_verify_loads(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
 		      struct plan_load **ret, size_t *ret_count, struct diag *diag);
+/* "gpu0>switch:0000:17:00.0", "gpu0 to gpu1 by P2P", "mlx5_0 out". */
+void plan_load_name(const struct topology *topology, const struct plan_load *load, char *text, size_t text_bytes);
 
 /*
  * The plans of one communicator as NCCL takes them: rings, trees and chains with the same number of channels, the

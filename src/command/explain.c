@@ -222,7 +222,7 @@ static void print_full(const char *whose, const struct channels *channels, enum 
 	for (size_t i = 0; i < graph->load_count && i < LOADS_SHOWN && graph->loads[i].capacity_Bps; i++) {
 		char name[3 * TOPOLOGY_NAME_BYTES], clean[3 * TOPOLOGY_NAME_BYTES], load[64];
 
-		channels_load_name(channels->topology, &graph->loads[i], name, sizeof(name));
+		plan_load_name(channels->topology, &graph->loads[i], name, sizeof(name));
 		term_clean(name, clean, sizeof(clean));
 		channels_load_words(channels, graph, &graph->loads[i], utf8, load, sizeof(load));
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s %s %s", i ? "," : "", clean, load);

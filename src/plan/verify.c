@@ -5,10 +5,12 @@
 #include "tributary/plan.h"
 
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -350,55 +352,11 @@ static int walk_plan(struct verifier *verifier)
 	return r;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ rates */
-
-struct tightest {
-	uint64_t rate_Bps;
-	char name[2 * TOPOLOGY_NAME_BYTES + 8];
-	uint64_t capacity_Bps, crossings;
-};
-
-/* False: it bounds nothing. The name is the caller's to fill in. */
-static bool tighter(struct tightest *tightest, uint64_t capacity_Bps, uint64_t crossings)
-{
-	if (!capacity_Bps || !crossings || capacity_Bps / crossings >= tightest->rate_Bps)
-		return false;
-	tightest->rate_Bps = capacity_Bps / crossings;
-	tightest->capacity_Bps = capacity_Bps;
-	tightest->crossings = crossings;
-	return true;
-}
+/* -------------------------------------------------------------------------------------------------- what is charged */
 
 static uint64_t bytes_per_s(const struct topology_capacity *capacity)
 {
 	return capacity->provenance != TOPOLOGY_UNKNOWN ? capacity->rate_Bps : 0;
-}
-
-static void name_pair(const struct verifier *verifier, const struct topology_pair *pair, const char *way,
-		      struct tightest *tightest)
-{
-	struct diag text;
-
-	diag_set(&text, 0, 0, "%s to %s %s", name_of(verifier, pair->from), name_of(verifier, pair->to), way);
-	memcpy(tightest->name, text.text, sizeof(tightest->name) - 1);
-}
-
-static void weigh_links(const struct verifier *verifier, struct tightest *tightest)
-{
-	const struct topology *topology = verifier->topology;
-
-	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
-		if (tighter(tightest, bytes_per_s(&topology->links[i / 2].capacity[i % 2]), verifier->links[i]))
-			(void)topology_directed_name(topology, i, tightest->name, sizeof(tightest->name));
-	for (size_t i = 0; i < topology->limit_count; i++) {
-		const struct topology_limit *limit = &topology->limits[i];
-		uint64_t crossings = 0;
-
-		for (size_t j = 0; j < limit->member_count; j++)
-			crossings += verifier->links[limit->members[j]];
-		if (tighter(tightest, bytes_per_s(&limit->capacity), crossings))
-			memcpy(tightest->name, limit->name, sizeof(limit->name));
-	}
 }
 
 /* The link to the network knows better than the NIC's speed, if it knows. */
@@ -409,83 +367,6 @@ static bool knows_wire(const struct verifier *verifier, uint32_t nic, bool out)
 
 	return link && bytes_per_s(&link->capacity[out == (link->lower == nic) ? TOPOLOGY_UP : TOPOLOGY_DOWN]);
 }
-
-static void weigh_all(const struct verifier *verifier, struct tightest *tightest)
-{
-	const struct topology *topology = verifier->topology;
-
-	weigh_links(verifier, tightest);
-	for (size_t i = 0; i < topology->pair_count; i++) {
-		const struct topology_pair *pair = &topology->pairs[i];
-
-		if (tighter(tightest, bytes_per_s(&pair->p2p), verifier->direct[i]))
-			name_pair(verifier, pair, "by P2P", tightest);
-		if (tighter(tightest, bytes_per_s(&pair->host), verifier->host[i]))
-			name_pair(verifier, pair, "by the host", tightest);
-	}
-	for (size_t i = 0; i < verifier->request->nic_count; i++) {
-		uint32_t nic = verifier->request->nics[i];
-		uint64_t speed_Bps = topology->vertices[nic].nic.speed_Bps;
-
-		for (int out = 0; out < 2; out++) {
-			if (knows_wire(verifier, nic, out))
-				continue;
-			if (tighter(tightest, speed_Bps, out ? verifier->wire_out[i] : verifier->wire_in[i]))
-				memcpy(tightest->name, name_of(verifier, nic), TOPOLOGY_NAME_BYTES);
-		}
-	}
-}
-
-static int verify_plan(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		       struct diag *diag, struct tightest *ret)
-{
-	struct verifier verifier = { .topology = topology, .request = request, .plan = plan, .diag = diag };
-	int r = verifier_init(&verifier);
-
-	*ret = (struct tightest){ .rate_Bps = PLAN_UNBOUNDED_BPS };
-	if (r == 0)
-		r = walk_plan(&verifier);
-	if (r == 0)
-		weigh_all(&verifier, ret);
-	verifier_fini(&verifier);
-	return r;
-}
-
-int plan_verify_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		     uint64_t *ret_rate_Bps, struct diag *diag)
-{
-	struct tightest tightest;
-	int r = verify_plan(topology, request, plan, diag, &tightest);
-
-	if (r == 0)
-		*ret_rate_Bps = tightest.rate_Bps;
-	return r;
-}
-
-int plan_verify(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		struct diag *diag)
-{
-	struct tightest tightest;
-	int r = verify_plan(topology, request, plan, diag, &tightest);
-
-	if (r < 0)
-		return r;
-	if (plan->rate_Bps > PLAN_UNBOUNDED_BPS || plan->rate_Bps > tightest.rate_Bps + 1) {
-		diag_set(diag, 0, 0,
-			 "%s is over its capacity: %" PRIu64 " channels cross it at %" PRIu64
-			 " bytes/s each, it carries %" PRIu64,
-			 tightest.name, tightest.crossings, plan->rate_Bps, tightest.capacity_Bps);
-		return -EINVAL;
-	}
-	if (plan_total_Bps(plan) > plan->bound_Bps) {
-		diag_set(diag, 0, 0, "a total of %" PRIu64 " bytes/s, its bound is %" PRIu64, plan_total_Bps(plan),
-			 plan->bound_Bps);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-/* ---------------------------------------------------------------------------------------------- what is charged */
 
 static void add_load(struct plan_load *loads, size_t *count, enum plan_load_kind kind, uint32_t index,
 		     uint64_t crossings, uint64_t capacity_Bps)
@@ -525,15 +406,19 @@ static size_t list_loads(const struct verifier *verifier, struct plan_load *load
 	return count;
 }
 
+/* The rate at which it is full. */
+static uint64_t full_Bps(const struct plan_load *load)
+{
+	return load->capacity_Bps ? load->capacity_Bps / load->crossings : UINT64_MAX;
+}
+
 /* By capacity over crossings; what has no capacity last; else as they were listed. */
 static int compare_loads(const void *a, const void *b)
 {
 	const struct plan_load *first = a, *second = b;
-	uint64_t first_Bps = first->capacity_Bps ? first->capacity_Bps / first->crossings : UINT64_MAX;
-	uint64_t second_Bps = second->capacity_Bps ? second->capacity_Bps / second->crossings : UINT64_MAX;
 
-	if (first_Bps != second_Bps)
-		return first_Bps < second_Bps ? -1 : 1;
+	if (full_Bps(first) != full_Bps(second))
+		return full_Bps(first) < full_Bps(second) ? -1 : 1;
 	if (first->kind != second->kind)
 		return first->kind < second->kind ? -1 : 1;
 	return (first->index > second->index) - (first->index < second->index);
@@ -560,4 +445,83 @@ int plan_verify_loads(const struct topology *topology, const struct plan_request
 	sys_free(loads);
 	verifier_fini(&verifier);
 	return r;
+}
+
+void plan_load_name(const struct topology *topology, const struct plan_load *load, char *text, size_t text_bytes)
+{
+	const struct topology_pair *pair;
+
+	text[0] = '\0';
+	switch (load->kind) {
+	case PLAN_LOAD_LINK:
+		(void)topology_directed_name(topology, load->index, text, text_bytes);
+		break;
+	case PLAN_LOAD_LIMIT:
+		snprintf(text, text_bytes, "%s", topology->limits[load->index].name);
+		break;
+	case PLAN_LOAD_P2P:
+	case PLAN_LOAD_HOST:
+		pair = &topology->pairs[load->index];
+		snprintf(text, text_bytes, "%s to %s %s", topology->vertices[pair->from].name,
+			 topology->vertices[pair->to].name, load->kind == PLAN_LOAD_P2P ? "by P2P" : "by the host");
+		break;
+	default:
+		snprintf(text, text_bytes, "%s %s", topology->vertices[load->index].name,
+			 load->kind == PLAN_LOAD_NIC_IN ? "in" : "out");
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------------ rates */
+
+/* What is full first; no capacity: nothing is. */
+static int verify_plan(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		       struct diag *diag, struct plan_load *ret)
+{
+	struct plan_load *loads;
+	size_t count;
+	int r = plan_verify_loads(topology, request, plan, &loads, &count, diag);
+
+	if (r < 0)
+		return r;
+	*ret = count ? loads[0] : (struct plan_load){ .capacity_Bps = 0 };
+	sys_free(loads);
+	return 0;
+}
+
+int plan_verify_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		     uint64_t *ret_rate_Bps, struct diag *diag)
+{
+	struct plan_load fullest;
+	int r = verify_plan(topology, request, plan, diag, &fullest);
+
+	if (r == 0)
+		*ret_rate_Bps = min_u64(full_Bps(&fullest), PLAN_UNBOUNDED_BPS);
+	return r;
+}
+
+int plan_verify(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		struct diag *diag)
+{
+	struct plan_load fullest;
+	int r = verify_plan(topology, request, plan, diag, &fullest);
+
+	if (r < 0)
+		return r;
+	if (plan->rate_Bps > min_u64(full_Bps(&fullest), PLAN_UNBOUNDED_BPS - 1) + 1) {
+		char name[2 * TOPOLOGY_NAME_BYTES + 16] = "it";
+
+		if (fullest.capacity_Bps)
+			plan_load_name(topology, &fullest, name, sizeof(name));
+		diag_set(diag, 0, 0,
+			 "%s is over its capacity: %" PRIu64 " channels cross it at %" PRIu64
+			 " bytes/s each, it carries %" PRIu64,
+			 name, fullest.crossings, plan->rate_Bps, fullest.capacity_Bps);
+		return -EINVAL;
+	}
+	if (plan_total_Bps(plan) > plan->bound_Bps) {
+		diag_set(diag, 0, 0, "a total of %" PRIu64 " bytes/s, its bound is %" PRIu64, plan_total_Bps(plan),
+			 plan->bound_Bps);
+		return -EINVAL;
+	}
+	return 0;
 }

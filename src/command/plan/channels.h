@@ -78,8 +78,6 @@ int channels_need_rates(const struct channels *channels);
 
 /* "ring", "tree", "chain". */
 const char *channels_pattern_word(enum plan_pattern pattern);
-/* "gpu0>switch:0000:17:00.0", "gpu0>gpu1 by P2P", "memory0", "mlx5_0 out". */
-void channels_load_name(const struct topology *topology, const struct plan_load *load, char *text, size_t text_bytes);
 /* "20.5 of (24.0)": GB/s, with the signs of where a capacity is from. */
 void channels_load_words(const struct channels *channels, const struct channels_graph *graph,
 			 const struct plan_load *load, bool utf8, char *text, size_t text_bytes);

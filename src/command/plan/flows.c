@@ -203,7 +203,7 @@ void channels_flows_headline(const struct channels_flows *flows, char *text, siz
 		return;
 	for (size_t i = 0; i < graph->load_count; i++)
 		full += channels_load_is_full(graph, &graph->loads[i]);
-	channels_load_name(flows->channels->topology, flows->fullest, name, sizeof(name));
+	plan_load_name(flows->channels->topology, flows->fullest, name, sizeof(name));
 	channels_load_words(flows->channels, graph, flows->fullest, true, load, sizeof(load));
 	if (flows->full_is_own && flows->fullest->kind == PLAN_LOAD_LINK)
 		snprintf(text, text_bytes,

@@ -71,7 +71,7 @@ static json_t *load_of(const struct channels *channels, const struct channels_gr
 	double share = channels_load_share(graph, load);
 	char name[3 * TOPOLOGY_NAME_BYTES];
 
-	channels_load_name(channels->topology, load, name, sizeof(name));
+	plan_load_name(channels->topology, load, name, sizeof(name));
 	return json_pack("{so ss sI sI so so sb}", "name", json_text(name), "kind", kinds[load->kind], "crossings",
 			 (json_int_t)load->crossings, "load_Bps", (json_int_t)channels_load_Bps(graph, load),
 			 "capacity_Bps", json_known(load->capacity_Bps), "share",

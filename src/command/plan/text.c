@@ -105,7 +105,7 @@ static void print_load(const struct printer *printer, const struct channels_grap
 	char name[3 * TOPOLOGY_NAME_BYTES], clean[3 * TOPOLOGY_NAME_BYTES], rate[UNITS_BYTES], most[24];
 	const struct term *term = printer->term;
 
-	channels_load_name(printer->channels->topology, load, name, sizeof(name));
+	plan_load_name(printer->channels->topology, load, name, sizeof(name));
 	term_clean(name, clean, sizeof(clean));
 	channels_capacity_words(printer->channels->topology, load, term->utf8, most, sizeof(most));
 	fprintf(rows, "%s\t%s of\t%s\t%d %%\t", clean, units_GBps((uint64_t)channels_load_Bps(graph, load), rate), most,

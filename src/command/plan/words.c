@@ -6,24 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void channels_load_name(const struct topology *topology, const struct plan_load *load, char *text, size_t text_bytes)
-{
-	const struct topology_pair *pair = load->index < topology->pair_count ? &topology->pairs[load->index] : NULL;
-	bool of_pair = load->kind == PLAN_LOAD_P2P || load->kind == PLAN_LOAD_HOST;
-
-	text[0] = '\0';
-	if (load->kind == PLAN_LOAD_LINK)
-		(void)topology_directed_name(topology, load->index, text, text_bytes);
-	else if (load->kind == PLAN_LOAD_LIMIT)
-		snprintf(text, text_bytes, "%s", topology->limits[load->index].name);
-	else if (of_pair && pair)
-		snprintf(text, text_bytes, "%s to %s %s", topology->vertices[pair->from].name,
-			 topology->vertices[pair->to].name, load->kind == PLAN_LOAD_P2P ? "by P2P" : "by the host");
-	else if (!of_pair)
-		snprintf(text, text_bytes, "%s %s", topology->vertices[load->index].name,
-			 load->kind == PLAN_LOAD_NIC_IN ? "in" : "out");
-}
-
 void channels_capacity_words(const struct topology *topology, const struct plan_load *load, bool utf8, char *text,
 			     size_t text_bytes)
 {

@@ -38,7 +38,7 @@ static void add_row(const struct topology *topology, const struct plan_load *loa
 	char name[SIMULATE_NAME_BYTES];
 	size_t at = 0;
 
-	channels_load_name(topology, load, name, sizeof(name));
+	plan_load_name(topology, load, name, sizeof(name));
 	while (at < rows->count && strcmp(rows->at[at].name, name) != 0)
 		at++;
 	if (at == ROWS_MAX)
