@@ -25,6 +25,7 @@ struct layout_line {
 };
 
 struct layout {
+	void *memory;              /* of the arrays */
 	struct layout_box *boxes;  /* by vertex */
 	struct layout_box *panels; /* by vertex: around a root and all below it; width 0: none */
 	struct layout_line *lines; /* by link */

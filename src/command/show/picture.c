@@ -337,7 +337,7 @@ static void put_box(const struct picture *picture, uint32_t index)
 	const struct topology_vertex *vertex = &picture->view->topology->vertices[index];
 	const struct layout_box *box = &picture->layout.boxes[index];
 	const struct look *look = &looks[vertex->kind];
-	bool device = view_is_device(vertex) || vertex->kind == TOPOLOGY_HOST;
+	bool device = view_is_device(vertex);
 	char words[TOPOLOGY_TEXT_BYTES + 80];
 
 	if (box->width <= 0)

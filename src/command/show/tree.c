@@ -62,7 +62,7 @@ static void print_vertex(const struct tree *tree, uint32_t vertex, const char *p
 	if (is_root)
 		fputc('\n', tree->rows);
 	else
-		print_link(tree, view_link_up(tree->view, vertex));
+		print_link(tree, tree->view->up[vertex]);
 }
 
 /* The lines before a child's name, and before the names of its own children. */

@@ -1,6 +1,9 @@
 #include "command/show/view.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +12,7 @@ static const double SAME = 1.05;
 
 void view_free(struct view *view)
 {
-	free(view->lanes);
-	free(view->parent);
-	free(view->first_child);
-	free(view->next_sibling);
+	sys_free(view->memory);
 	memset(view, 0, sizeof(*view));
 }
 
@@ -23,54 +23,32 @@ bool view_is_device(const struct topology_vertex *vertex)
 
 /* ------------------------------------------------------------------------------------------------------------ tree */
 
-/*
- * A host below its leaf switch, a leaf below its spine. A NIC belongs to its host's PCI tree; a network that is known
- * by one NIC alone hangs on it.
- */
-static uint32_t network_above(const struct topology *topology, uint32_t vertex)
-{
-	enum topology_kind kind = topology->vertices[vertex].kind;
-	uint32_t only = TOPOLOGY_NONE;
-	size_t count = 0;
-
-	if (kind != TOPOLOGY_HOST && kind != TOPOLOGY_NETWORK)
-		return TOPOLOGY_NONE;
-	for (uint32_t i = 0; i < topology->link_count; i++) {
-		const struct topology_link *link = &topology->links[i];
-
-		if (link->kind == TOPOLOGY_LINK_NETWORK && link->lower == vertex)
-			return i;
-		if (link->upper == vertex) {
-			only = i;
-			count++;
-		}
-	}
-	if (count != 1 || topology->vertices[topology->links[only].lower].kind != TOPOLOGY_NIC)
-		return TOPOLOGY_NONE;
-	return only;
-}
-
-uint32_t view_link_up(const struct view *view, uint32_t vertex)
-{
-	const struct topology *topology = view->topology;
-	uint32_t link = topology_uplink(topology, vertex);
-
-	if (topology->vertices[vertex].kind == TOPOLOGY_NVSWITCH)
-		return TOPOLOGY_NONE;
-	/* A memory may be either end of its link. */
-	for (uint32_t i = 0; link == TOPOLOGY_NONE && i < topology->link_count; i++) {
-		const struct topology_link *at = &topology->links[i];
-
-		if (at->kind == TOPOLOGY_LINK_MEMORY && topology->vertices[vertex].kind == TOPOLOGY_MEMORY &&
-		    (at->lower == vertex || at->upper == vertex))
-			link = i;
-	}
-	return link != TOPOLOGY_NONE ? link : network_above(topology, vertex);
-}
-
 static uint32_t other_end(const struct topology_link *link, uint32_t vertex)
 {
 	return link->lower == vertex ? link->upper : link->lower;
+}
+
+/* A memory may be either end of its link; a network that is known by one NIC alone hangs on it. */
+static uint32_t link_up(const struct topology *topology, uint32_t vertex)
+{
+	enum topology_kind kind = topology->vertices[vertex].kind;
+	uint32_t only = TOPOLOGY_NONE;
+
+	if (kind != TOPOLOGY_MEMORY && kind != TOPOLOGY_NETWORK)
+		return kind == TOPOLOGY_NVSWITCH ? TOPOLOGY_NONE : topology_uplink(topology, vertex);
+	for (uint32_t i = 0; i < topology->link_count; i++) {
+		const struct topology_link *at = &topology->links[i];
+
+		if (at->lower != vertex && at->upper != vertex)
+			continue;
+		if (only != TOPOLOGY_NONE)
+			return TOPOLOGY_NONE;
+		only = i;
+	}
+	if (kind == TOPOLOGY_NETWORK && only != TOPOLOGY_NONE &&
+	    topology->vertices[other_end(&topology->links[only], vertex)].kind != TOPOLOGY_NIC)
+		return TOPOLOGY_NONE;
+	return only;
 }
 
 static int rank_of(enum topology_kind kind)
@@ -143,14 +121,15 @@ static void make_tree(struct view *view)
 
 	view->first_root = TOPOLOGY_NONE;
 	for (uint32_t i = 0; i < topology->vertex_count; i++)
-		view->parent[i] = view->first_child[i] = view->next_sibling[i] = TOPOLOGY_NONE;
+		view->up[i] = view->parent[i] = view->first_child[i] = view->next_sibling[i] = TOPOLOGY_NONE;
 	for (uint32_t i = 0; i < topology->vertex_count; i++) {
-		uint32_t link = view_link_up(view, i), above = TOPOLOGY_NONE;
+		uint32_t link = link_up(topology, i), above;
 
-		if (link != TOPOLOGY_NONE)
-			above = other_end(&topology->links[link], i);
-		if (above != TOPOLOGY_NONE && !is_above(view, i, above))
+		above = link != TOPOLOGY_NONE ? other_end(&topology->links[link], i) : TOPOLOGY_NONE;
+		if (above != TOPOLOGY_NONE && !is_above(view, i, above)) {
+			view->up[i] = link;
 			view->parent[i] = above;
+		}
 		insert_sibling(view, view->parent[i] == TOPOLOGY_NONE ? &view->first_root : &view->first_child[above],
 			       i);
 	}
@@ -160,8 +139,7 @@ bool view_is_tree_link(const struct view *view, uint32_t link)
 {
 	const struct topology_link *at = &view->topology->links[link];
 
-	return (view->parent[at->lower] == at->upper && view_link_up(view, at->lower) == link) ||
-	       (view->parent[at->upper] == at->lower && view_link_up(view, at->upper) == link);
+	return view->up[at->lower] == link || view->up[at->upper] == link;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- lanes */
@@ -217,7 +195,6 @@ static void make_lanes(struct view *view)
 			make_lane(&topology->links[i], &capacity[d], &view->lanes[2 * i + (size_t)d]);
 			if (capacity[d].date_s > view->date_s)
 				view->date_s = capacity[d].date_s;
-			view->has_lower_bounds |= capacity[d].provenance == TOPOLOGY_AT_LEAST;
 		}
 		view->measured_links += capacity[0].provenance >= TOPOLOGY_AT_LEAST ||
 					capacity[1].provenance >= TOPOLOGY_AT_LEAST;
@@ -234,36 +211,6 @@ enum topology_direction view_worse(const struct view *view, uint32_t link)
 }
 
 /* ------------------------------------------------------------------------------------------------------ bottleneck */
-
-/* NVLink by way of NVSwitches is spread over all of them, though a route names one. */
-static void add_load(const struct topology *topology, uint32_t directed, double *load)
-{
-	const struct topology_link *link = &topology->links[directed / 2];
-	bool lower = topology->vertices[link->lower].kind == TOPOLOGY_NVSWITCH;
-	bool upper = topology->vertices[link->upper].kind == TOPOLOGY_NVSWITCH;
-	uint32_t gpu = lower ? link->upper : link->lower;
-	size_t count = 0;
-
-	if (lower == upper) {
-		load[directed] += 1;
-		return;
-	}
-	for (int pass = 0; pass < 2; pass++) {
-		for (uint32_t i = 0; i < topology->link_count; i++) {
-			const struct topology_link *at = &topology->links[i];
-			uint32_t end = other_end(at, gpu);
-
-			if ((at->lower != gpu && at->upper != gpu) || topology->vertices[end].kind != TOPOLOGY_NVSWITCH)
-				continue;
-			if (!pass)
-				count++;
-			else /* the same way, seen from the GPU */
-				load[2 * i +
-				     ((at->lower == gpu) == (link->lower == gpu) ? directed % 2 : 1 - directed % 2)] +=
-					1.0 / (double)count;
-		}
-	}
-}
 
 static enum topology_way way_of(const struct topology *topology, uint32_t from, uint32_t to)
 {
@@ -294,7 +241,7 @@ static void load_all_pairs(const struct topology *topology, const uint32_t *gpus
 					continue;
 			}
 			for (size_t k = 0; k < route.count; k++)
-				add_load(topology, route.links[k], load);
+				load[route.links[k]]++;
 		}
 	}
 }
@@ -307,87 +254,79 @@ static bool is_gpus_own(const struct topology *topology, uint32_t directed)
 	       topology->vertices[link->upper].kind == TOPOLOGY_GPU;
 }
 
+/* What is left for one pair; INFINITY: nothing of it is known or used. */
+static double share_of(uint64_t rate_Bps, double load)
+{
+	return rate_Bps && load > 0 ? (double)rate_Bps / load : INFINITY;
+}
+
 static void mark_bottlenecks(struct view *view, const double *load)
 {
 	const struct topology *topology = view->topology;
-	double least = -1, of_limits = -1;
+	size_t lanes = 2 * topology->link_count;
+	double least = INFINITY;
 
-	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
-		double share = load[i] > 0 ? (double)view->lanes[i].rate_Bps / load[i] : 0;
+	for (uint32_t i = 0; i < lanes; i++) {
+		double share = share_of(view->lanes[i].rate_Bps, load[i]);
 
-		if (share > 0 && (least < 0 || share < least)) {
+		if (share < least) {
 			least = share;
 			view->bottleneck = i;
 		}
 	}
 	for (uint32_t i = 0; i < topology->limit_count; i++) {
-		double sum = 0, share;
+		const struct topology_limit *limit = &topology->limits[i];
+		double sum = 0;
 
-		for (size_t j = 0; j < topology->limits[i].member_count; j++)
-			sum += load[topology->limits[i].members[j]];
-		share = sum > 0 ? (double)topology->limits[i].capacity.rate_Bps / sum : 0;
-		if (share > 0 && (of_limits < 0 || share < of_limits)) {
-			of_limits = share;
+		for (size_t j = 0; j < limit->member_count; j++)
+			sum += load[limit->members[j]];
+		if (share_of(limit->capacity.rate_Bps, sum) < least) {
+			least = share_of(limit->capacity.rate_Bps, sum);
+			view->bottleneck = TOPOLOGY_NONE;
 			view->bottleneck_limit = i;
 		}
 	}
-	if (of_limits > 0 && (least < 0 || of_limits < least)) {
-		view->bottleneck = TOPOLOGY_NONE;
-		view->bottleneck_pair_Bps = (uint64_t)of_limits;
-		for (size_t j = 0; j < topology->limits[view->bottleneck_limit].member_count; j++)
-			view->lanes[topology->limits[view->bottleneck_limit].members[j]].bottleneck = true;
-	} else if (least > 0) {
-		view->bottleneck_limit = TOPOLOGY_NONE;
-		view->bottleneck_pair_Bps = (uint64_t)least;
-		for (uint32_t i = 0; i < 2 * topology->link_count; i++)
-			view->lanes[i].bottleneck = load[i] > 0 && view->lanes[i].rate_Bps &&
-						    (double)view->lanes[i].rate_Bps / load[i] <= least * SAME;
+	if (isinf(least))
+		return;
+	view->bottleneck_pair_Bps = (uint64_t)least;
+	if (view->bottleneck_limit != TOPOLOGY_NONE) {
+		const struct topology_limit *limit = &topology->limits[view->bottleneck_limit];
+
+		for (size_t j = 0; j < limit->member_count; j++)
+			view->lanes[limit->members[j]].bottleneck = true;
 	}
-	view->bottleneck_is_own = view->bottleneck_pair_Bps > 0;
-	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
+	for (uint32_t i = 0; i < lanes && view->bottleneck_limit == TOPOLOGY_NONE; i++)
+		view->lanes[i].bottleneck = share_of(view->lanes[i].rate_Bps, load[i]) <= least * SAME;
+	view->bottleneck_is_own = true;
+	for (uint32_t i = 0; i < lanes; i++)
 		view->bottleneck_is_own &= !view->lanes[i].bottleneck || is_gpus_own(topology, i);
-	for (uint32_t i = 0; view->bottleneck_is_own && i < 2 * topology->link_count; i++)
-		view->lanes[i].bottleneck = false;
-}
-
-static int find_bottlenecks(struct view *view)
-{
-	const struct topology *topology = view->topology;
-	double *load = calloc(2 * topology->link_count + 1, sizeof(*load));
-	uint32_t *gpus = NULL;
-	size_t count = 0;
-	int r = load ? topology_list(topology, TOPOLOGY_GPU, &gpus, &count) : -ENOMEM;
-
-	view->bottleneck = view->bottleneck_limit = TOPOLOGY_NONE;
-	if (r >= 0 && count > 1) {
-		load_all_pairs(topology, gpus, count, load);
-		mark_bottlenecks(view, load);
-	}
-	free(gpus);
-	free(load);
-	return r < 0 ? r : 0;
+	for (uint32_t i = 0; i < lanes; i++)
+		view->lanes[i].bottleneck &= !view->bottleneck_is_own;
 }
 
 int view_make(const struct topology *topology, struct view *ret)
 {
-	struct view view = { .topology = topology };
-	int r = 0;
+	struct view view = { .topology = topology, .bottleneck = TOPOLOGY_NONE, .bottleneck_limit = TOPOLOGY_NONE };
+	size_t vertices = topology->vertex_count, lanes = 2 * topology->link_count, count;
+	double *load;
+	const struct sys_array arrays[] = {
+		SYS_ARRAY(view.lanes, lanes),           SYS_ARRAY(view.up, vertices),
+		SYS_ARRAY(view.parent, vertices),       SYS_ARRAY(view.first_child, vertices),
+		SYS_ARRAY(view.next_sibling, vertices), SYS_ARRAY(load, lanes)
+	};
+	uint32_t *gpus = NULL;
+	int r = topology_list(topology, TOPOLOGY_GPU, &gpus, &count);
 
-	view.lanes = calloc(2 * topology->link_count + 1, sizeof(*view.lanes));
-	view.parent = calloc(topology->vertex_count + 1, sizeof(*view.parent));
-	view.first_child = calloc(topology->vertex_count + 1, sizeof(*view.first_child));
-	view.next_sibling = calloc(topology->vertex_count + 1, sizeof(*view.next_sibling));
-	if (!view.lanes || !view.parent || !view.first_child || !view.next_sibling)
-		r = -ENOMEM;
-	if (!r) {
+	if (r < 0)
+		return r;
+	view.memory = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
+	if (view.memory) {
 		make_tree(&view);
 		make_lanes(&view);
-		r = find_bottlenecks(&view);
+		load_all_pairs(topology, gpus, count, load);
+		mark_bottlenecks(&view, load);
+		*ret = view;
 	}
-	if (r < 0) {
-		view_free(&view);
-		return r;
-	}
-	*ret = view;
-	return 0;
+	free(gpus);
+	return view.memory ? 0 : -ENOMEM;
 }

@@ -34,7 +34,9 @@ struct view_lane {
 
 struct view {
 	const struct topology *topology;
+	void *memory;                                  /* of what is below */
 	struct view_lane *lanes;                       /* by directed link */
+	uint32_t *up;                                  /* by vertex: the link to its parent; TOPOLOGY_NONE: a root */
 	uint32_t *parent, *first_child, *next_sibling; /* by vertex; TOPOLOGY_NONE: none */
 	uint32_t first_root;                           /* roots are siblings: CPUs first */
 	/*
@@ -45,8 +47,7 @@ struct view {
 	uint64_t bottleneck_pair_Bps;
 	bool bottleneck_is_own; /* of the GPUs' own links alone: nothing between them is narrower */
 	size_t measured_links;  /* with at least one direction measured or bounded */
-	bool has_lower_bounds;
-	int64_t date_s; /* of the latest measurement in the graph; 0: none */
+	int64_t date_s;         /* of the latest measurement in the graph; 0: none */
 };
 
 int view_make(const struct topology *topology, struct view *ret);
@@ -79,8 +80,6 @@ bool view_has_band(const struct view *view, enum view_band band);
 const char *view_band_colour(enum view_band band);
 /* Whether a link is one of the tree's own (from a vertex to its parent). */
 bool view_is_tree_link(const struct view *view, uint32_t link);
-/* The link from a vertex to its parent in the tree; TOPOLOGY_NONE for a root. */
-uint32_t view_link_up(const struct view *view, uint32_t vertex);
 bool view_is_device(const struct topology_vertex *vertex);
 
 /* A tree with a bar of measured over nominal at each link; and a whole SVG document. -ENOMEM at worst. */
