@@ -73,7 +73,9 @@ static struct process begin(unsigned rank, uint16_t port, const char *const *arg
 		skip();
 	}
 	snprintf(secret, sizeof(secret), "%s/secret", program_folder());
-	tree_put_mode(secret, "one that is long enough", 0600);
+	/* Never again: the first process may be reading it. */
+	if (access(secret, F_OK))
+		tree_put_mode(secret, "one that is long enough", 0600);
 	snprintf(process.output, sizeof(process.output), "%s/output-%u", program_folder(), rank);
 	snprintf(process.complaints, sizeof(process.complaints), "%s/complaints-%u", program_folder(), rank);
 	argv[count++] = (char *)(uintptr_t)program_path();
@@ -182,7 +184,8 @@ static void its_json_fits_its_schema(void **state)
 		print_message("skipped: no namespace for a host's name\n");
 		skip();
 	}
-	assert_int_equal(statuses[0], COMMAND_OK);
+	if (statuses[0] || statuses[1])
+		fail_msg("%d, %d: %s", statuses[0], statuses[1], file_text(coordinator.complaints));
 	json_decref(schema_check_output(file_text(coordinator.output)));
 }
 
