@@ -21,7 +21,7 @@ struct discover_build {
 	bool gdr;                             /* the driver lets NICs reach the GPUs' memory */
 	struct {
 		uint32_t vertex;
-		unsigned identity; /* the same for one card; 0: not known */
+		uint64_t identity; /* the same for one card; 0: not known */
 	} nics[DISCOVER_NICS_MOST];
 	size_t nic_count;
 };

@@ -59,8 +59,8 @@ static void add_gids(struct discover_collector *to, const char *nic, const char 
 
 		if (discover_root_read(to->root, type, sizeof(type),
 				       "sys/class/infiniband/%s/ports/%d/gid_attrs/types/%u", device, port, i) < 0 ||
-		    discover_root_gid(to->root, kind, sizeof(kind), "sys/class/infiniband/%s/ports/%d/gids/%u", device,
-				      port, i) < 0 ||
+		    discover_root_show(to->root, DISCOVER_SHOWN_GID, kind, sizeof(kind),
+				       "sys/class/infiniband/%s/ports/%d/gids/%u", device, port, i) < 0 ||
 		    !strcmp(kind, "none"))
 			continue;
 		version = strcmp(type, "RoCE v2") != 0 ? 1 : 2;

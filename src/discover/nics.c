@@ -109,7 +109,7 @@ static int add_network(struct discover_build *build, uint32_t nic, const char *n
 }
 
 static int add_nic(struct discover_build *build, uint32_t object, uint32_t upper, const char *slot,
-		   const struct topology_nic *nic, const char *device, unsigned identity)
+		   const struct topology_nic *nic, const char *device, uint64_t identity)
 {
 	const struct discover_object *from = &build->tree->at[object];
 	char name[TOPOLOGY_NAME_BYTES];
@@ -191,12 +191,15 @@ static struct interface *interface_of(struct function *function, unsigned port, 
 static int add_rdma(struct discover_build *build, uint32_t object, uint32_t upper, const char *slot, const char *device,
 		    struct function *function)
 {
-	unsigned ports[PORTS_MOST], identity = 0;
+	unsigned ports[PORTS_MOST];
 	size_t count = find_ports(build, device, ports, function);
+	uint64_t identity = 0;
+	char text[24];
 	int r = 0;
 
-	if (discover_root_identity(build->root, &identity, "sys/class/infiniband/%s/sys_image_guid", device) < 0)
-		identity = 0;
+	if (discover_root_show(build->root, DISCOVER_SHOWN_IDENTITY, text, sizeof(text),
+			       "sys/class/infiniband/%s/sys_image_guid", device) == 0)
+		(void)parse_u64(text, 0, UINT64_MAX, &identity);
 	for (size_t i = 0; i < count && !r; i++) {
 		struct interface *interface = interface_of(function, ports[i], count == 1);
 		struct topology_nic nic = { .port = (int)ports[i], .rdma = true, .gdr = build->gdr };
@@ -225,8 +228,9 @@ static bool soft_device_on(struct discover_build *build, const char *interface, 
 		char on[64];
 
 		if (discover_root_exists(build->root, "sys/class/infiniband/%s/device", device) ||
-		    (discover_root_name(build->root, on, sizeof(on), "sys/class/infiniband/%s/parent", device) < 0 &&
-		     discover_root_name(build->root, on, sizeof(on),
+		    (discover_root_show(build->root, DISCOVER_SHOWN_NAME, on, sizeof(on),
+					"sys/class/infiniband/%s/parent", device) < 0 &&
+		     discover_root_show(build->root, DISCOVER_SHOWN_NAME, on, sizeof(on),
 					"sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", device) < 0))
 			continue;
 		found = !strcmp(on, interface) && strlen(device) < room;

@@ -77,19 +77,19 @@ int discover_root_list(struct discover_root *root, struct discover_names *ret, c
 	__attribute__((format(printf, 3, 4)));
 void discover_names_fini(struct discover_names *names);
 
-/* The same number for the same text of a file, 1 for the first; what the text was is not kept. */
-int discover_root_identity(struct discover_root *root, unsigned *ret, const char *path, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* A text file that holds the name of an interface: as it is shown. */
-int discover_root_name(struct discover_root *root, char *text, size_t room, const char *path, ...)
-	__attribute__((format(printf, 4, 5)));
-/*
- * What an RDMA port's address (GID) is made of; the address itself is not kept. "none": the row is empty; "ipv4";
- * "link-local", of an interface without an address; "other".
- */
-int discover_root_gid(struct discover_root *root, char *text, size_t room, const char *path, ...)
-	__attribute__((format(printf, 4, 5)));
+/* A short text file that must not be kept as it is. */
+enum discover_shown {
+	DISCOVER_SHOWN_WHOLE, /* as it is */
+	DISCOVER_SHOWN_NAME,  /* the name of an interface: as it is shown elsewhere */
+	/*
+	 * What an RDMA port's address (GID) is made of. "none": the row is empty; "ipv4"; "link-local", of an interface
+	 * without an address; "other".
+	 */
+	DISCOVER_SHOWN_GID,
+	DISCOVER_SHOWN_IDENTITY, /* the same number for the same text, "1" for the first; "0": no memory */
+};
+int discover_root_show(struct discover_root *root, enum discover_shown shown, char *text, size_t room, const char *path,
+		       ...) __attribute__((format(printf, 5, 6)));
 
 /* A PCI device's configuration space, as far as this process may read it: bytes of which the rest is zero. */
 int discover_root_config(struct discover_root *root, const char *bus_id, uint8_t ret[static DISCOVER_CONFIG_BYTES],

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { IDENTITY_BYTES = 64, SHORT_BYTES = 65, MOST_NAMES = 65536 };
+enum { MOST_NAMES = 65536 };
 
 /* --------------------------------------------------------------------------------------------------------------- files */
 
@@ -66,39 +66,87 @@ static int fetch(struct discover_root *root, const char *path, char *data, size_
 	return 0;
 }
 
-static int read_text(struct discover_root *root, char *text, size_t room, const char *path)
+/* "0000:0000:0000:0000:0000:ffff:0a63:584d"; of a capture one of the words. */
+static const char *gid_kind(const char *text)
 {
+	static const char *const words[] = { "none", "ipv4", "link-local", "other" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(text, words[i]))
+			return words[i];
+	if (strspn(text, "0:") == strlen(text))
+		return "none";
+	if (!strncmp(text, "0000:0000:0000:0000:0000:ffff:", 30))
+		return "ipv4";
+	return !strncmp(text, "fe80:", 5) ? "link-local" : "other";
+}
+
+/* From 1; 0: no memory. */
+static size_t identity_of(struct discover_root *root, const char *text)
+{
+	for (size_t i = 0; i < root->identity_count; i++)
+		if (!strcmp(root->identities[i].real, text))
+			return i + 1;
+	return discover_root_pair(&root->identities, &root->identity_count, text) ? root->identity_count : 0;
+}
+
+/* What is changed is kept as it is shown, in no case as it was. */
+static int read_text(struct discover_root *root, enum discover_shown shown, char *text, size_t room, const char *path)
+{
+	char whole[DISCOVER_TEXT_BYTES], number[24];
+	const char *as = whole;
 	size_t bytes = 0;
-	int r = fetch(root, path, text, room, &bytes);
+	int r = fetch(root, path, whole, sizeof(whole), &bytes);
 
 	if (r < 0)
 		return r;
-	if (bytes == room)
+	if (bytes == sizeof(whole))
 		return -EFBIG;
-	text[bytes] = '\0';
-	discover_root_keep(root, path, DISCOVER_FILE, text, bytes);
-	if (memchr(text, '\0', bytes))
+	whole[bytes] = '\0';
+	if (shown == DISCOVER_SHOWN_WHOLE)
+		discover_root_keep(root, path, DISCOVER_FILE, whole, bytes);
+	if (memchr(whole, '\0', bytes))
 		return -EINVAL;
-	parse_trim(text);
+	parse_trim(whole);
+	if (shown == DISCOVER_SHOWN_NAME) {
+		as = discover_root_alias(root, whole);
+	} else if (shown == DISCOVER_SHOWN_GID) {
+		as = gid_kind(whole);
+	} else if (shown == DISCOVER_SHOWN_IDENTITY) {
+		snprintf(number, sizeof(number), "%zu", identity_of(root, whole));
+		as = number;
+	}
+	if (strlen(as) >= room)
+		return -EFBIG;
+	if (shown != DISCOVER_SHOWN_WHOLE)
+		discover_root_keep(root, path, DISCOVER_FILE, as, strlen(as));
+	memcpy(text, as, strlen(as) + 1);
 	return 0;
 }
 
 int discover_root_read(struct discover_root *root, char *text, size_t room, const char *fmt, ...)
 {
-	char path[DISCOVER_PATH_BYTES], whole[DISCOVER_TEXT_BYTES];
+	char path[DISCOVER_PATH_BYTES];
 	va_list args;
 	int r;
 
 	va_start(args, fmt);
 	r = print_path(path, fmt, args);
 	va_end(args);
-	if (!r)
-		r = read_text(root, whole, sizeof(whole), path);
-	if (!r && strlen(whole) >= room)
-		r = -EFBIG;
-	if (!r)
-		memcpy(text, whole, strlen(whole) + 1);
-	return r;
+	return r < 0 ? r : read_text(root, DISCOVER_SHOWN_WHOLE, text, room, path);
+}
+
+int discover_root_show(struct discover_root *root, enum discover_shown shown, char *text, size_t room, const char *fmt,
+		       ...)
+{
+	char path[DISCOVER_PATH_BYTES];
+	va_list args;
+	int r;
+
+	va_start(args, fmt);
+	r = print_path(path, fmt, args);
+	va_end(args);
+	return r < 0 ? r : read_text(root, shown, text, room, path);
 }
 
 int discover_root_number(struct discover_root *root, int64_t *ret, const char *fmt, ...)
@@ -112,7 +160,7 @@ int discover_root_number(struct discover_root *root, int64_t *ret, const char *f
 	r = print_path(path, fmt, args);
 	va_end(args);
 	if (!r)
-		r = read_text(root, text, sizeof(text), path);
+		r = read_text(root, DISCOVER_SHOWN_WHOLE, text, sizeof(text), path);
 	if (r < 0)
 		return r;
 	if (strncmp(text, "0x", 2))
@@ -315,98 +363,7 @@ void discover_names_fini(struct discover_names *names)
 	*names = (struct discover_names){ 0 };
 }
 
-/* ----------------------------------------------------------------------------------------------- what must not be shown */
-
-int discover_root_identity(struct discover_root *root, unsigned *ret, const char *fmt, ...)
-{
-	char path[DISCOVER_PATH_BYTES], text[IDENTITY_BYTES + 1], number[16];
-	size_t bytes = 0, at;
-	va_list args;
-	int r;
-
-	va_start(args, fmt);
-	r = print_path(path, fmt, args);
-	va_end(args);
-	if (!r)
-		r = fetch(root, path, text, IDENTITY_BYTES, &bytes);
-	if (r < 0)
-		return r;
-	text[bytes] = '\0';
-	parse_trim(text);
-	for (at = 0; at < root->identity_count && strcmp(root->identities[at].real, text); at++)
-		;
-	if (at == root->identity_count && !discover_root_pair(&root->identities, &root->identity_count, text))
-		return -ENOMEM;
-	snprintf(number, sizeof(number), "%zu\n", at + 1);
-	discover_root_keep(root, path, DISCOVER_FILE, number, strlen(number));
-	*ret = (unsigned)(at + 1);
-	return 0;
-}
-
-/* A short text file that must not be kept as it is. */
-__attribute__((format(printf, 4, 0))) static int fetch_short(struct discover_root *root, char text[static SHORT_BYTES],
-							     char path[static DISCOVER_PATH_BYTES], const char *fmt,
-							     va_list args)
-{
-	size_t bytes = 0;
-	int r = print_path(path, fmt, args);
-
-	if (!r)
-		r = fetch(root, path, text, SHORT_BYTES - 1, &bytes);
-	if (r < 0)
-		return r;
-	text[bytes] = '\0';
-	parse_trim(text);
-	return 0;
-}
-
-static int keep_short(struct discover_root *root, const char *path, const char *shown, char *text, size_t room)
-{
-	if (strlen(shown) >= room)
-		return -EFBIG;
-	discover_root_keep(root, path, DISCOVER_FILE, shown, strlen(shown));
-	memcpy(text, shown, strlen(shown) + 1);
-	return 0;
-}
-
-int discover_root_name(struct discover_root *root, char *text, size_t room, const char *fmt, ...)
-{
-	char path[DISCOVER_PATH_BYTES], real[SHORT_BYTES];
-	va_list args;
-	int r;
-
-	va_start(args, fmt);
-	r = fetch_short(root, real, path, fmt, args);
-	va_end(args);
-	return r < 0 ? r : keep_short(root, path, discover_root_alias(root, real), text, room);
-}
-
-/* "0000:0000:0000:0000:0000:ffff:0a63:584d"; of a capture one of the words. */
-static const char *gid_kind(const char *text)
-{
-	static const char *const words[] = { "none", "ipv4", "link-local", "other" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcmp(text, words[i]))
-			return words[i];
-	if (strspn(text, "0:") == strlen(text))
-		return "none";
-	if (!strncmp(text, "0000:0000:0000:0000:0000:ffff:", 30))
-		return "ipv4";
-	return !strncmp(text, "fe80:", 5) ? "link-local" : "other";
-}
-
-int discover_root_gid(struct discover_root *root, char *text, size_t room, const char *fmt, ...)
-{
-	char path[DISCOVER_PATH_BYTES], real[SHORT_BYTES];
-	va_list args;
-	int r;
-
-	va_start(args, fmt);
-	r = fetch_short(root, real, path, fmt, args);
-	va_end(args);
-	return r < 0 ? r : keep_short(root, path, gid_kind(real), text, room);
-}
+/* --------------------------------------------------------------------------------------------------------- other bytes */
 
 int discover_root_config(struct discover_root *root, const char *bus_id, uint8_t ret[static DISCOVER_CONFIG_BYTES],
 			 size_t *ret_bytes)

@@ -81,18 +81,20 @@ static void of_an_rdma_address_only_its_kind_is_known(void **state)
 	}
 	root = recording(*state);
 	for (size_t i = 0; i < 4; i++) {
-		assert_int_equal(discover_root_gid(root, text, sizeof(text), "sys/gids/%zu", i), 0);
+		assert_int_equal(discover_root_show(root, DISCOVER_SHOWN_GID, text, sizeof(text), "sys/gids/%zu", i),
+				 0);
 		assert_string_equal(text, cases[i].kind);
 	}
-	assert_true(discover_root_gid(root, text, sizeof(text), "sys/gids/4") < 0);
-	assert_int_equal(discover_root_gid(root, text, 4, "sys/gids/2"), -EFBIG);
+	assert_true(discover_root_show(root, DISCOVER_SHOWN_GID, text, sizeof(text), "sys/gids/4") < 0);
+	assert_int_equal(discover_root_show(root, DISCOVER_SHOWN_GID, text, 4, "sys/gids/2"), -EFBIG);
 	entries = discover_root_entries(root, &count);
 	assert_int_equal(count, 4);
 	for (size_t i = 0; i < count; i++)
 		assert_string_equal(entries[i].data, cases[i].kind);
 	again = replay(root);
 	for (size_t i = 0; i < 4; i++) {
-		assert_int_equal(discover_root_gid(again, text, sizeof(text), "sys/gids/%zu", i), 0);
+		assert_int_equal(discover_root_show(again, DISCOVER_SHOWN_GID, text, sizeof(text), "sys/gids/%zu", i),
+				 0);
 		assert_string_equal(text, cases[i].kind);
 	}
 	discover_root_close(root);
@@ -109,16 +111,16 @@ static void an_interfaces_name_in_a_file_is_shown_as_elsewhere(void **state)
 	tree_text(*state, "sys/parent", "enx0011223344ff\n");
 	tree_text(*state, "sys/other", "eth0\n");
 	root = recording(*state);
-	assert_int_equal(discover_root_name(root, text, sizeof(text), "sys/parent"), 0);
+	assert_int_equal(discover_root_show(root, DISCOVER_SHOWN_NAME, text, sizeof(text), "sys/parent"), 0);
 	assert_string_equal(text, "enxmac1");
-	assert_int_equal(discover_root_name(root, text, sizeof(text), "sys/other"), 0);
+	assert_int_equal(discover_root_show(root, DISCOVER_SHOWN_NAME, text, sizeof(text), "sys/other"), 0);
 	assert_string_equal(text, "eth0");
 	assert_string_equal(discover_root_alias(root, "enx0011223344ff"), "enxmac1");
 	entries = discover_root_entries(root, &count);
 	for (size_t i = 0; i < count; i++)
 		assert_null(strstr(entries[i].data, "0011223344ff"));
 	again = replay(root);
-	assert_int_equal(discover_root_name(again, text, sizeof(text), "sys/parent"), 0);
+	assert_int_equal(discover_root_show(again, DISCOVER_SHOWN_NAME, text, sizeof(text), "sys/parent"), 0);
 	assert_string_equal(text, "enxmac1");
 	discover_root_close(root);
 	discover_root_close(again);
@@ -199,25 +201,25 @@ static void an_identity_becomes_a_number_that_tells_the_same_from_others(void **
 {
 	struct discover_root *root, *again;
 	const struct discover_entry *entries;
-	unsigned a, b, c;
+	char a[8], b[8], c[8];
 	size_t count;
 
 	tree_text(*state, "a", "0a1b:2c3d\n");
 	tree_text(*state, "b", "ffff:0000\n");
 	tree_text(*state, "c", "0a1b:2c3d\n");
 	root = recording(*state);
-	assert_int_equal(discover_root_identity(root, &a, "a"), 0);
-	assert_int_equal(discover_root_identity(root, &b, "b"), 0);
-	assert_int_equal(discover_root_identity(root, &c, "c"), 0);
-	assert_int_equal(a, 1);
-	assert_int_equal(b, 2);
-	assert_int_equal(c, 1);
+	assert_int_equal(discover_root_show(root, DISCOVER_SHOWN_IDENTITY, a, sizeof(a), "a"), 0);
+	assert_int_equal(discover_root_show(root, DISCOVER_SHOWN_IDENTITY, b, sizeof(b), "b"), 0);
+	assert_int_equal(discover_root_show(root, DISCOVER_SHOWN_IDENTITY, c, sizeof(c), "c"), 0);
+	assert_string_equal(a, "1");
+	assert_string_equal(b, "2");
+	assert_string_equal(c, "1");
 	entries = discover_root_entries(root, &count);
-	assert_string_equal(entries[2].data, "1\n");
+	assert_string_equal(entries[2].data, "1");
 	again = replay(root);
-	assert_int_equal(discover_root_identity(again, &b, "b"), 0);
-	assert_int_equal(discover_root_identity(again, &c, "c"), 0);
-	assert_int_not_equal(b, c);
+	assert_int_equal(discover_root_show(again, DISCOVER_SHOWN_IDENTITY, b, sizeof(b), "b"), 0);
+	assert_int_equal(discover_root_show(again, DISCOVER_SHOWN_IDENTITY, c, sizeof(c), "c"), 0);
+	assert_string_not_equal(b, c);
 	discover_root_close(root);
 	discover_root_close(again);
 }
