@@ -1,7 +1,5 @@
 #include "discover/archive.h"
 
-#include "base/sys.h"
-
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -29,42 +27,30 @@ bool discover_archive_is(const void *start, size_t bytes)
 
 /* ---------------------------------------------------------------------------------------------------------------- read */
 
-/* Of a reader whose input claims anything: the bytes that came, never the size that was said. */
+/* Of a reader whose input claims anything: the bytes that came, never the size that was said. *ret is freed in any case. */
 static int read_data(struct archive *archive, size_t left, char **ret, size_t *ret_bytes, struct diag *diag)
 {
-	enum { AT_ONCE = 4096 };
+	FILE *out = open_memstream(ret, ret_bytes);
+	char some[4096];
+	ssize_t got;
 	size_t used = 0;
-	char *data = NULL;
 	int r = 0;
 
-	for (;;) {
-		ssize_t got;
-
-		r = sys_grow(&data, used, AT_ONCE, 1);
-		if (r < 0)
-			break;
-		got = archive_read_data(archive, data + used, AT_ONCE);
+	if (!out)
+		return -ENOMEM;
+	while (!r && (got = archive_read_data(archive, some, sizeof(some))) != 0) {
+		used += got > 0 ? (size_t)got : 0;
 		if (got < 0) {
 			diag_set(diag, 0, 0, "the capture is damaged: %.150s", archive_error_string(archive));
 			r = -EINVAL;
-			break;
-		}
-		if (!got)
-			break;
-		used += (size_t)got;
-		if (used > left) {
+		} else if (used > left) {
 			diag_set(diag, 0, 0, "the capture is larger than %d MiB unpacked", DISCOVER_CAPTURE_MOST >> 20);
 			r = -EINVAL;
-			break;
+		} else if (fwrite(some, 1, (size_t)got, out) != (size_t)got) {
+			r = -ENOMEM;
 		}
 	}
-	if (r < 0) {
-		free(data);
-		return r;
-	}
-	*ret = data;
-	*ret_bytes = used;
-	return 0;
+	return fclose(out) && !r ? -ENOMEM : r;
 }
 
 /* tar writes a folder with a slash at its end, and some put "./" before all. */

@@ -1,11 +1,11 @@
 #include "discover/discover.h"
 
 #include "base/sys.h"
+#include "base/text_file.h"
 #include "discover/archive.h"
 #include "discover/machine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,34 +14,6 @@
 #include <unistd.h>
 
 enum { FILE_MOST = 64 << 20 };
-
-static int read_open(int fd, char **ret, size_t *ret_bytes)
-{
-	enum { AT_ONCE = 65536 };
-	size_t used = 0;
-	char *data = NULL;
-	ssize_t got = 0;
-
-	do {
-		int r = used > FILE_MOST ? -EFBIG : sys_grow(&data, used, AT_ONCE, 1);
-
-		if (r < 0) {
-			free(data);
-			return r;
-		}
-		got = read(fd, data + used, AT_ONCE);
-		if (got > 0)
-			used += (size_t)got;
-	} while (got > 0 || (got < 0 && errno == EINTR));
-	if (got < 0) {
-		got = -errno;
-		free(data);
-		return (int)got;
-	}
-	*ret = data;
-	*ret_bytes = used;
-	return 0;
-}
 
 /* XML, an archive, or something of ours: what is wrong with it is said by its reader. */
 static bool is_any_form(const char *data, size_t bytes)
@@ -60,20 +32,20 @@ static bool is_any_form(const char *data, size_t bytes)
 static int from_file(const char *path, struct topology *ret, struct discover_facts *ret_facts,
 		     enum discover_source *ret_source, struct diag *diag)
 {
-	bool standard = !strcmp(path, "-");
-	int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), r;
+	static const struct text_file kind = { "machine", FILE_MOST, .stream = true };
+	struct diag unsaid;
 	char *data = NULL;
 	size_t bytes = 0;
+	int r = text_file_read(&kind, path, FILE_MOST + 1, &data, &bytes, &unsaid);
 
-	r = fd < 0 ? -errno : read_open(fd, &data, &bytes);
-	if (fd >= 0 && !standard)
-		close(fd);
-	if (r == -EFBIG) {
+	if (r == -EFBIG || bytes > FILE_MOST) {
 		diag_set(diag, 0, 0, "it is longer than %d MiB", FILE_MOST >> 20);
-		return -EINVAL;
+		r = -EINVAL;
 	}
-	if (r < 0)
+	if (r < 0) {
+		sys_free(data);
 		return r;
+	}
 	if (is_any_form(data, bytes)) {
 		r = discover_bytes(data, bytes, ret, ret_facts, ret_source, diag);
 	} else {
@@ -82,7 +54,7 @@ static int from_file(const char *path, struct topology *ret, struct discover_fac
 			 "tributary-topology 1)");
 		r = -EINVAL;
 	}
-	free(data);
+	sys_free(data);
 	return r;
 }
 
@@ -96,7 +68,6 @@ static bool is_in(const char *folder, const char *name, char path[static PATH_MA
 static int from_folder(const char *path, struct topology *ret, struct discover_facts *ret_facts,
 		       enum discover_source *ret_source, struct diag *diag)
 {
-	struct discover_facts facts = { 0 };
 	struct discover_root *root;
 	char file[PATH_MAX];
 	int r;
@@ -112,16 +83,11 @@ static int from_folder(const char *path, struct topology *ret, struct discover_f
 	r = discover_archive_read_folder(path, &root, diag);
 	if (r < 0)
 		return r;
-	r = discover_machine(root, ret, ret_facts ? &facts : NULL, diag);
+	r = discover_machine(root, ret, ret_facts, diag);
 	discover_root_close(root);
-	if (r < 0)
-		return r;
-	diag_set(diag, 0, 0, "%s", "");
-	if (ret_facts)
-		*ret_facts = facts;
-	if (ret_source)
+	if (!r && ret_source)
 		*ret_source = DISCOVER_CAPTURE;
-	return 0;
+	return r;
 }
 
 static bool is_folder(const char *path)
@@ -160,8 +126,6 @@ int discover(const char *path, struct topology *ret, struct discover_facts *ret_
 	if (path)
 		return from_file(path, ret, ret_facts, ret_source, diag);
 	r = from_here(false, ret, ret_facts, NULL, diag);
-	if (!r)
-		diag_set(diag, 0, 0, "%s", "");
 	if (!r && ret_source)
 		*ret_source = DISCOVER_HERE;
 	return r;

@@ -14,22 +14,19 @@ enum { LINES_MOST = 8192 };
 
 void discover_facts_add(struct discover_collector *to, const char *fmt, ...)
 {
-	char text[DISCOVER_FACT_BYTES];
 	va_list args;
 
 	if (to->result < 0 || to->count == LINES_MOST)
 		return;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
 	to->result = sys_grow(&to->lines, to->count, 1, sizeof(*to->lines));
 	if (to->result < 0)
 		return;
-	to->lines[to->count] = strdup(text);
-	if (to->lines[to->count])
-		to->count++;
-	else
+	va_start(args, fmt);
+	if (vasprintf(&to->lines[to->count], fmt, args) < 0)
 		to->result = -ENOMEM;
+	else
+		to->count++;
+	va_end(args);
 }
 
 void discover_facts_word(struct discover_collector *from, char *text, size_t room, const char *folder, const char *name,
@@ -73,25 +70,20 @@ static int compare(const void *a, const void *b)
 
 int discover_facts_join(struct discover_collector *from, struct discover_facts *ret)
 {
-	size_t bytes = 0, used = 0;
-	char *text;
+	struct discover_facts facts = { 0 };
+	FILE *out = open_memstream(&facts.text, &facts.bytes);
 
+	if (!out)
+		return -ENOMEM;
 	if (from->count)
 		qsort(from->lines, from->count, sizeof(*from->lines), compare);
 	for (size_t i = 0; i < from->count; i++)
-		bytes += strlen(from->lines[i]) + 1;
-	text = malloc(bytes + 1);
-	if (!text)
+		fprintf(out, "%s\n", from->lines[i]);
+	if (fclose(out)) {
+		free(facts.text);
 		return -ENOMEM;
-	for (size_t i = 0; i < from->count; i++) {
-		size_t length = strlen(from->lines[i]);
-
-		memcpy(text + used, from->lines[i], length);
-		text[used + length] = '\n';
-		used += length + 1;
 	}
-	text[used] = '\0';
-	*ret = (struct discover_facts){ text, used };
+	*ret = facts;
 	return 0;
 }
 

@@ -178,15 +178,13 @@ static int add_nvlinks(struct discover_build *build, uint32_t from, uint32_t to,
  * One vertex for all NVSwitches of the machine, as NCCL has it: a GPU's links are spread over them, and a way through one of
  * several would look as if it had the links to that one alone.
  */
-static int nvswitch(struct discover_build *build, uint32_t *ret)
+static int add_switch_links(struct discover_build *build, uint32_t from, unsigned count, uint64_t nominal_Bps)
 {
-	struct topology_vertex vertex;
+	const struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
+	uint32_t to = topology_find(build->topology, vertex.name);
+	int r = to == TOPOLOGY_NONE ? discover_add_vertex(build, &vertex, &to) : 0;
 
-	*ret = topology_find(build->topology, "nvswitch0");
-	if (*ret != TOPOLOGY_NONE)
-		return 0;
-	vertex = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
-	return discover_add_vertex(build, &vertex, ret);
+	return r < 0 ? r : add_nvlinks(build, from, to, count, nominal_Bps);
 }
 
 static uint32_t gpu_of(const struct discover_build *build, const struct gpu_inventory_device *device)
@@ -255,12 +253,7 @@ static int device_nvlinks(struct discover_build *build, size_t index)
 	if (!r && count && to != TOPOLOGY_NONE)
 		r = add_nvlinks(build, from, to, count, count * nvlink_Bps(device));
 	count = count_to(build, device, REMOTE_NVSWITCH);
-	if (!r && count) {
-		r = nvswitch(build, &to);
-		if (!r)
-			r = add_nvlinks(build, from, to, count, count * nvlink_Bps(device));
-	}
-	return r;
+	return !r && count ? add_switch_links(build, from, count, count * nvlink_Bps(device)) : r;
 }
 
 /* -------------------------------------------------------------------------------------------- NVLinks, as hwloc has them */
@@ -287,11 +280,11 @@ static bool matrix_nvswitch(const struct discover_build *build, uint32_t end)
 	return end != HWLOC_NONE && build->tree->at[end].type == HWLOC_XML_PCI && build->gpu_index[end] < 0;
 }
 
-static int add_matrix_link(struct discover_build *build, uint32_t from, uint32_t to, uint64_t rate_MBps)
+static unsigned matrix_links(uint64_t rate_MBps)
 {
 	unsigned count = (unsigned)((rate_MBps + HWLOC_NVLINK_MBPS / 2) / HWLOC_NVLINK_MBPS);
 
-	return add_nvlinks(build, from, to, count ? count : 1, rate_MBps * 1000000);
+	return count ? count : 1;
 }
 
 static int matrix_row(struct discover_build *build, size_t row)
@@ -310,15 +303,12 @@ static int matrix_row(struct discover_build *build, size_t row)
 			continue;
 		to = matrix_gpu(build, tree->nvlink_ends[i]);
 		if (to != TOPOLOGY_NONE && i > row && to != from)
-			r = add_matrix_link(build, from, to, rate_MBps);
+			r = add_nvlinks(build, from, to, matrix_links(rate_MBps), rate_MBps * 1000000);
 		else if (matrix_nvswitch(build, tree->nvlink_ends[i]))
 			to_switches_MBps += rate_MBps;
 	}
-	if (!r && to_switches_MBps) {
-		r = nvswitch(build, &to);
-		if (!r)
-			r = add_matrix_link(build, from, to, to_switches_MBps);
-	}
+	if (!r && to_switches_MBps)
+		r = add_switch_links(build, from, matrix_links(to_switches_MBps), to_switches_MBps * 1000000);
 	return r;
 }
 

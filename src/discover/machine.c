@@ -125,6 +125,8 @@ int discover_machine(struct discover_root *root, struct topology *ret, struct di
 	if (has_gpus)
 		gpu_inventory_fini(&gpus);
 	free(text);
+	if (!r)
+		diag_set(diag, 0, 0, "%s", ""); /* what was tried first */
 	return r;
 }
 
@@ -143,8 +145,7 @@ static int from_capture(const char *data, size_t bytes, struct topology *ret, st
 	return r;
 }
 
-static int from_hwloc(const char *data, size_t bytes, struct topology *ret, struct discover_facts *ret_facts,
-		      struct diag *diag)
+static int from_hwloc(const char *data, size_t bytes, struct topology *ret, struct diag *diag)
 {
 	struct discover_root *root;
 	int r = discover_root_empty(&root);
@@ -153,8 +154,6 @@ static int from_hwloc(const char *data, size_t bytes, struct topology *ret, stru
 		return r;
 	r = from_hwloc_text(root, data, bytes, NULL, ret, NULL, diag);
 	discover_root_close(root);
-	if (!r && ret_facts)
-		*ret_facts = (struct discover_facts){ 0 }; /* the file has none */
 	return r;
 }
 
@@ -217,7 +216,7 @@ int discover_bytes(const char *data, size_t bytes, struct topology *ret, struct 
 		r = from_capture(data, bytes, ret, ret_facts, diag);
 		break;
 	case DISCOVER_HWLOC_XML:
-		r = from_hwloc(data, bytes, ret, ret_facts, diag);
+		r = from_hwloc(data, bytes, ret, diag);
 		break;
 	case DISCOVER_NCCL_XML:
 		r = strcmp(element, "system") ? -EINVAL : topology_xml_read(data, bytes, ret, diag);
