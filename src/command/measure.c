@@ -91,13 +91,13 @@ static int open_here(struct measurement *measurement)
 	r = discover(NULL, &measurement->topology, NULL, &(enum discover_source){ DISCOVER_HERE }, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "this machine cannot be looked at");
-	r = probe_cuda_open(&measurement->topology, &interrupt_wanted, &cuda, &measurement->no_gpu);
+	r = probe_cuda_open(&measurement->topology, &interrupt_wanted, NULL, &cuda, &measurement->no_gpu);
 	if (!r)
 		measurement->probes[measurement->probe_count++] = cuda;
 	else if (!measurement->no_gpu.text[0])
 		diag_set(&measurement->no_gpu, 0, 0, "%s", strerror(-r));
-	r = probe_memory_open(&measurement->topology, &interrupt_wanted, &measurement->probes[measurement->probe_count],
-			      &diag);
+	r = probe_memory_open(&measurement->topology, &interrupt_wanted, NULL,
+			      &measurement->probes[measurement->probe_count], &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "memory cannot be measured");
 	measurement->probe_count++;

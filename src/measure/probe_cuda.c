@@ -279,13 +279,13 @@ static int gpus_find(struct probe_cuda *cuda, int device_count, struct diag *dia
 	return -ENODEV;
 }
 
-int probe_cuda_open_with(const struct topology *topology, const _Atomic bool *stop,
-			 const struct probe_cuda_options *options, struct probe **ret, struct diag *diag)
+int probe_cuda_open(const struct topology *topology, const _Atomic bool *stop, const struct probe_cuda_options *options,
+		    struct probe **ret, struct diag *diag)
 {
 	const struct gpu_cuda *table;
 	struct probe_cuda *cuda;
 	int device_count, r = gpu_cuda_open(&table, diag);
-	size_t bytes = options->buffer_bytes ? options->buffer_bytes : BUFFER_BYTES;
+	size_t bytes = options && options->buffer_bytes ? options->buffer_bytes : BUFFER_BYTES;
 	const size_t grain = PROBE_CUDA_UNITS * 4096;
 
 	if (r < 0)
@@ -318,11 +318,4 @@ int probe_cuda_open_with(const struct topology *topology, const _Atomic bool *st
 fail:
 	cuda_close(&cuda->probe);
 	return r;
-}
-
-int probe_cuda_open(const struct topology *topology, const _Atomic bool *stop, struct probe **ret, struct diag *diag)
-{
-	const struct probe_cuda_options defaults = { 0 };
-
-	return probe_cuda_open_with(topology, stop, &defaults, ret, diag);
 }

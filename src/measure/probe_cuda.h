@@ -23,11 +23,10 @@ struct probe_cuda_options {
 };
 
 /*
- * Closed by its ops->close. -ENODEV: no GPU, or no driver, and *diag says which in a plain sentence; -EIO: the driver fails;
+ * Closed by its ops->close. options may be NULL. -ENODEV: no GPU, or no driver, and *diag says which in a plain sentence; -EIO: the driver fails;
  * -ENOMEM. A run's -EIO has CUDA's name of the error. Nothing is allocated on a GPU before the first run that uses it.
  */
-int probe_cuda_open(const struct topology *topology, const _Atomic bool *stop, struct probe **ret, struct diag *diag);
-int probe_cuda_open_with(const struct topology *topology, const _Atomic bool *stop,
-			 const struct probe_cuda_options *options, struct probe **ret, struct diag *diag);
+int probe_cuda_open(const struct topology *topology, const _Atomic bool *stop, const struct probe_cuda_options *options,
+		    struct probe **ret, struct diag *diag);
 
 #endif

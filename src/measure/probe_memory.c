@@ -462,15 +462,16 @@ static const struct probe_ops memory_ops = {
 	.name = "memory", .can = memory_can, .run = memory_run, .close = memory_close
 };
 
-int probe_memory_open_with(const struct topology *topology, const _Atomic bool *stop,
-			   const struct probe_memory_options *options, struct probe **ret, struct diag *diag)
+int probe_memory_open(const struct topology *topology, const _Atomic bool *stop,
+		      const struct probe_memory_options *options, struct probe **ret, struct diag *diag)
 {
 	struct memory_probe *memory = calloc(1, sizeof(*memory));
 
 	if (!memory)
 		goto fail;
 	memory->probe = (struct probe){ &memory_ops, topology, stop };
-	memory->options = *options;
+	if (options)
+		memory->options = *options;
 	memory->domains = calloc(topology->vertex_count ? topology->vertex_count : 1, sizeof(*memory->domains));
 	if (!memory->domains)
 		goto fail;
@@ -495,11 +496,4 @@ fail:
 	if (memory)
 		memory_close(&memory->probe);
 	return -ENOMEM;
-}
-
-int probe_memory_open(const struct topology *topology, const _Atomic bool *stop, struct probe **ret, struct diag *diag)
-{
-	const struct probe_memory_options defaults = { 0 };
-
-	return probe_memory_open_with(topology, stop, &defaults, ret, diag);
 }

@@ -19,9 +19,8 @@ struct probe_memory_options {
 	unsigned threads_max; /* of one flow; 0: as many as the domain has cores */
 };
 
-/* Closed by its ops->close. -ENOMEM. A machine without memories in its graph gives a probe that can move nothing. */
-int probe_memory_open(const struct topology *topology, const _Atomic bool *stop, struct probe **ret, struct diag *diag);
-int probe_memory_open_with(const struct topology *topology, const _Atomic bool *stop,
-			   const struct probe_memory_options *options, struct probe **ret, struct diag *diag);
+/* Closed by its ops->close. options may be NULL. -ENOMEM. A machine without memories in its graph gives a probe that can move nothing. */
+int probe_memory_open(const struct topology *topology, const _Atomic bool *stop,
+		      const struct probe_memory_options *options, struct probe **ret, struct diag *diag);
 
 #endif

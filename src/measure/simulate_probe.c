@@ -1,17 +1,16 @@
 #include "measure/simulate_probe.h"
 
-#include "base/hash.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 #include "measure/simulate_machine.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1024, FILE_BYTES_MAX = 4 << 20, PATH_BYTES = 4096 };
+enum { FILE_BYTES_MAX = 4 << 20, PATH_BYTES = 4096 };
 
 /* A set of flows that was solved already: an experiment is repeated many times. */
 struct solved {
@@ -27,7 +26,7 @@ struct simulated {
 	struct simulate_machine machine;
 	uint64_t random;
 	uint64_t now_ns;
-	struct solved *buckets[BUCKETS];
+	struct solved *solved;
 };
 
 /* In (0, 1). */
@@ -62,61 +61,35 @@ static bool same_flows(const struct solved *solved, const struct probe_flow *flo
 	return true;
 }
 
-static size_t bucket_of(const struct probe_flow *flows, size_t count, unsigned neighbours)
-{
-	uint64_t hash = HASH_START ^ neighbours;
-
-	for (size_t i = 0; i < count; i++) {
-		const uint32_t parts[] = { flows[i].flow.from, flows[i].flow.to, (uint32_t)flows[i].flow.way,
-					   (uint32_t)flows[i].engine };
-
-		for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++)
-			hash = hash_step(hash, parts[j]);
-	}
-	return (hash ^ hash >> 32) % BUCKETS;
-}
-
-static void solved_free(struct solved *solved)
-{
-	if (!solved)
-		return;
-	sys_free(solved->flows);
-	sys_free(solved->rates);
-	sys_free(solved);
-}
-
 static int solve_anew(struct simulated *simulated, const struct probe_flow *flows, size_t count, unsigned neighbours,
 		      struct solved **ret)
 {
 	struct probe_simulated_rows rows = { 0 };
-	struct solved *solved = sys_zalloc(sizeof(*solved));
-	int r = -ENOMEM;
+	struct solved *solved;
+	struct probe_flow *kept;
+	double *rates;
+	int r = simulate_rows_of(&simulated->machine, flows, count, neighbours, &rows);
 
-	if (!solved)
-		return r;
-	*solved = (struct solved){ .count = count, .neighbours = neighbours };
-	solved->flows = sys_zalloc((count + 1) * sizeof(*flows));
-	solved->rates = sys_zalloc((count + 1) * sizeof(double));
-	if (!solved->flows || !solved->rates)
-		goto fail;
-	memcpy(solved->flows, flows, count * sizeof(*flows));
-	r = simulate_rows_of(&simulated->machine, flows, count, neighbours, &rows);
-	if (r == 0)
-		r = simulate_solve(&rows, solved->rates);
-	simulate_rows_fini(&rows);
 	if (r < 0)
-		goto fail;
+		return r;
+	solved = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(solved, 1), SYS_ARRAY(kept, count), SYS_ARRAY(rates, count) }, 3);
+	r = solved ? simulate_solve(&rows, rates) : -ENOMEM;
+	simulate_rows_fini(&rows);
+	if (r < 0) {
+		sys_free(solved);
+		return r;
+	}
+	memcpy(kept, flows, count * sizeof(*flows));
+	*solved = (struct solved){ .flows = kept, .rates = rates, .count = count, .neighbours = neighbours };
 	*ret = solved;
 	return 0;
-fail:
-	solved_free(solved);
-	return r;
 }
 
 static int solve(struct simulated *simulated, const struct probe_flow *flows, size_t count, unsigned neighbours,
 		 const double **ret)
 {
-	struct solved **bucket = &simulated->buckets[bucket_of(flows, count, neighbours)], *solved = *bucket;
+	struct solved *solved = simulated->solved;
 	int r;
 
 	while (solved && !same_flows(solved, flows, count, neighbours))
@@ -125,8 +98,8 @@ static int solve(struct simulated *simulated, const struct probe_flow *flows, si
 		r = solve_anew(simulated, flows, count, neighbours, &solved);
 		if (r < 0)
 			return r;
-		solved->next = *bucket;
-		*bucket = solved;
+		solved->next = simulated->solved;
+		simulated->solved = solved;
 	}
 	*ret = solved->rates;
 	return 0;
@@ -254,13 +227,12 @@ static void simulated_close(struct probe *probe)
 {
 	struct simulated *simulated = simulated_of(probe);
 
-	for (size_t i = 0; i < BUCKETS; i++)
-		while (simulated->buckets[i]) {
-			struct solved *next = simulated->buckets[i]->next;
+	while (simulated->solved) {
+		struct solved *next = simulated->solved->next;
 
-			solved_free(simulated->buckets[i]);
-			simulated->buckets[i] = next;
-		}
+		sys_free(simulated->solved);
+		simulated->solved = next;
+	}
 	simulate_machine_fini(&simulated->machine);
 	sys_free(simulated);
 }
@@ -340,56 +312,36 @@ int simulate_probe_hide(const struct topology *truth, struct topology *ret)
 	return 0;
 }
 
-/* *ret is malloc'ed. */
+/* *ret is freed by sys_free. */
 static int read_file(const char *folder, const char *name, char **ret, size_t *ret_bytes, struct diag *diag)
 {
-	char path[PATH_BYTES], *text;
-	int length = snprintf(path, sizeof(path), "%s/%s", folder, name), r = 0;
-	FILE *file;
+	static const struct text_file kind = { .kind = "simulated machine", .limit_bytes = FILE_BYTES_MAX };
+	char path[PATH_BYTES];
+	int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
 
 	if (length < 0 || (size_t)length >= sizeof(path))
 		return -ENAMETOOLONG;
-	file = fopen(path, "re");
-	if (!file) {
-		r = -errno;
-		diag_set(diag, 0, 0, "%.160s: %s", path, strerror(-r));
-		return r;
-	}
-	text = malloc(FILE_BYTES_MAX);
-	*ret_bytes = text ? fread(text, 1, FILE_BYTES_MAX, file) : 0;
-	if (!text)
-		r = -ENOMEM;
-	else if (ferror(file))
-		r = -EIO;
-	else if (*ret_bytes == FILE_BYTES_MAX)
-		r = -EFBIG;
-	fclose(file);
-	if (r < 0) {
-		diag_set(diag, 0, 0, "%.160s: %s", path, strerror(-r));
-		free(text);
-		return r;
-	}
-	*ret = text;
-	return 0;
+	return text_file_read(&kind, path, FILE_BYTES_MAX, ret, ret_bytes, diag);
 }
 
 int simulate_probe_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
 			struct diag *diag)
 {
-	char *rules_text = NULL, *machine_text = NULL;
-	size_t rules_bytes = 0, machine_bytes = 0;
+	char *text = NULL;
+	size_t bytes = 0;
 	struct probe_rules rules;
-	int r = read_file(folder, "rules", &rules_text, &rules_bytes, diag);
+	int r = read_file(folder, "rules", &text, &bytes, diag);
 
 	if (r == 0)
-		r = simulate_rules_read(rules_text, rules_bytes, &rules, diag);
+		r = simulate_rules_read(text, bytes, &rules, diag);
+	sys_free(text);
+	text = NULL;
 	if (r == 0)
-		r = read_file(folder, "machine.topology", &machine_text, &machine_bytes, diag);
+		r = read_file(folder, "machine.topology", &text, &bytes, diag);
 	if (r == 0)
-		r = topology_read(machine_text, machine_bytes, ret_truth, diag);
+		r = topology_read(text, bytes, ret_truth, diag);
 	if (r == 0)
 		*ret_rules = rules;
-	free(rules_text);
-	free(machine_text);
+	sys_free(text);
 	return r;
 }

@@ -45,7 +45,7 @@ static struct probe *open_probe(const _Atomic bool *stop)
 	struct probe *probe = NULL;
 	struct diag diag = { .text = "" };
 
-	assert_int_equal(probe_cuda_open_with(&machine, stop, &tiny, &probe, &diag), 0);
+	assert_int_equal(probe_cuda_open(&machine, stop, &tiny, &probe, &diag), 0);
 	return probe;
 }
 
@@ -260,11 +260,11 @@ static void without_a_gpu_there_is_a_reason(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		fake_cuda_reset(cases[i].gpus);
 		fake_cuda.init_result = cases[i].init_result;
-		assert_int_equal(probe_cuda_open(&machine, NULL, &probe, &diag), -ENODEV);
+		assert_int_equal(probe_cuda_open(&machine, NULL, NULL, &probe, &diag), -ENODEV);
 		assert_string_equal(diag.text, cases[i].text);
 	}
 	fake_cuda_reset(3);
-	assert_int_equal(probe_cuda_open(&other, NULL, &probe, &diag), -ENODEV);
+	assert_int_equal(probe_cuda_open(&other, NULL, NULL, &probe, &diag), -ENODEV);
 	assert_string_equal(diag.text, "none of the 3 GPUs that the CUDA driver shows is in the graph");
 	assert_null(probe);
 }
@@ -348,7 +348,7 @@ static int scenario(struct diag *diag)
 	struct probe_rates rates = { rate_Bps, 0 };
 	struct probe *probe = NULL;
 	uint64_t ns;
-	int r = probe_cuda_open_with(&machine, NULL, &tiny, &probe, diag);
+	int r = probe_cuda_open(&machine, NULL, &tiny, &probe, diag);
 
 	/* So slow that the first batches are large enough, and few are looked at: each call is made to fail once. */
 	fake_cuda.rate_Bps = 4000000;

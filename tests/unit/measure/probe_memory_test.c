@@ -40,7 +40,7 @@ static int open_probe(void **state)
 {
 	struct diag diag;
 
-	return probe_memory_open_with(&machine, NULL, &tiny, (struct probe **)state, &diag);
+	return probe_memory_open(&machine, NULL, &tiny, (struct probe **)state, &diag);
 }
 
 static int close_probe(void **state)
@@ -124,7 +124,7 @@ static void a_stop_that_is_set_ends_a_run_at_once(void **state)
 	struct probe_rates rates = { &rate_Bps, 0 };
 
 	(void)state;
-	assert_int_equal(probe_memory_open_with(&machine, &stop, &tiny, &probe, &diag), 0);
+	assert_int_equal(probe_memory_open(&machine, &stop, &tiny, &probe, &diag), 0);
 	/* Would it wait for the end, the test's time limit would end it. */
 	assert_int_equal(probe->ops->run(probe, &flow, 1, 3600 * NS_PER_S, &rates, &diag), -EINTR);
 	assert_string_equal(diag.text, "stopped");
@@ -140,7 +140,7 @@ static void a_machine_without_memories_can_nothing(void **state)
 	struct diag diag;
 
 	(void)state;
-	assert_int_equal(probe_memory_open(&empty, NULL, &probe, &diag), 0);
+	assert_int_equal(probe_memory_open(&empty, NULL, NULL, &probe, &diag), 0);
 	assert_string_equal(probe->ops->name, "memory");
 	assert_false(probe->ops->can(probe, &flow));
 	probe->ops->close(probe);

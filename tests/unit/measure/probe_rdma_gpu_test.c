@@ -171,7 +171,7 @@ static void machine_open(struct machine *machine, struct fake_sysfs *tree, struc
 	struct diag diag = { .text = "" };
 
 	options.devices = NICS;
-	assert_int_equal(probe_cuda_open_with(&machine->topology, NULL, &cuda_options, &machine->cuda, &diag), 0);
+	assert_int_equal(probe_cuda_open(&machine->topology, NULL, &cuda_options, &machine->cuda, &diag), 0);
 	assert_int_equal(probe_rdma_open(&machine->topology, NULL,
 					 &(struct probe_rdma_options){ .api = fake_verbs_start(&options),
 								       .sysfs_root = tree->tree.root,
@@ -425,7 +425,7 @@ static void every_call_of_the_driver_may_fail_at_first(void **state)
 	build(&machine, *state);
 	for (uint64_t nth = 1; met; nth++) {
 		driver_start();
-		probe_cuda_open(&machine.topology, NULL, &machine.cuda, NULL);
+		probe_cuda_open(&machine.topology, NULL, NULL, &machine.cuda, NULL);
 		machine.cuda->ops->close(machine.cuda);
 		/* As many calls open the probe itself. */
 		fake_cuda.fail_at = 2 * fake_cuda.calls + nth;
