@@ -220,8 +220,8 @@ static int cuda_latency(struct probe *probe, const struct probe_flow *flow, uint
 		diag_set(diag, 0, 0, "not a flow of this machine's GPUs, or they cannot move it");
 	if (r < 0)
 		return r;
-	if (plan.to_gpu < 0 || plan.via_node >= 0 ||
-	    (plan.from_gpu >= 0 && !probe_cuda_peer_possible(cuda, plan.to_gpu, plan.from_gpu))) {
+	if (plan.to_gpu < 0 || plan.from_gpu < 0 || plan.via_node >= 0 ||
+	    !probe_cuda_peer_possible(cuda, plan.to_gpu, plan.from_gpu)) {
 		*ret_ns = 0;
 		return 0;
 	}
@@ -261,13 +261,14 @@ static int gpus_find(struct probe_cuda *cuda, int device_count, struct diag *dia
 	for (int i = 0; i < device_count; i++) {
 		char bus_id[GPU_CUDA_BUS_ID_BYTES];
 		uint32_t vertex;
-		int device, r = cuda->cuda->device_get(&device, i);
+		int device, r = probe_cuda_result(cuda, diag, NULL, "cuDeviceGet", cuda->cuda->device_get(&device, i));
 
-		if (r)
-			return probe_cuda_failed(cuda, diag, NULL, "cuDeviceGet", r);
-		r = cuda->cuda->device_get_pci_bus_id(bus_id, sizeof(bus_id), device);
-		if (r)
-			return probe_cuda_failed(cuda, diag, NULL, "cuDeviceGetPCIBusId", r);
+		if (r < 0)
+			return r;
+		r = probe_cuda_result(cuda, diag, NULL, "cuDeviceGetPCIBusId",
+				      cuda->cuda->device_get_pci_bus_id(bus_id, sizeof(bus_id), device));
+		if (r < 0)
+			return r;
 		vertex = vertex_find(cuda->probe.topology, bus_id);
 		if (vertex == TOPOLOGY_NONE || probe_cuda_gpu_of(cuda, vertex) >= 0)
 			continue;
@@ -296,11 +297,9 @@ int probe_cuda_open(const struct topology *topology, const _Atomic bool *stop, c
 	cuda->probe = (struct probe){ &cuda_ops, topology, stop };
 	cuda->cuda = table;
 	cuda->buffer_bytes = bytes < grain ? grain : bytes / grain * grain;
-	r = table->device_get_count(&device_count);
-	if (r) {
-		r = probe_cuda_failed(cuda, diag, NULL, "cuDeviceGetCount", r);
+	r = probe_cuda_result(cuda, diag, NULL, "cuDeviceGetCount", table->device_get_count(&device_count));
+	if (r < 0)
 		goto fail;
-	}
 	if (device_count < 1) {
 		diag_set(diag, 0, 0, "the CUDA driver finds no GPU");
 		r = -ENODEV;

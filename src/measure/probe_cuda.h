@@ -9,7 +9,7 @@
  * by copy engines, or by the GPUs' cores (PROBE_ENGINE_KERNEL: 16 bytes a thread). Each flow has copies queued ahead until
  * the window has ended in which all are measured; what has arrived is compared with what was sent.
  *
- * The latency is that of a dependent load of `from` by a core of the GPU `to`; 0 where no GPU reads.
+ * The latency is that of a dependent load of the GPU `from` by a core of the GPU `to`; 0 of other flows.
  *
  * A MIG slice stands for the GPU of its bus id: CUDA shows a process one slice.
  */

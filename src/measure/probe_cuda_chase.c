@@ -19,21 +19,20 @@ struct timer {
 
 static int timer_create(struct probe_cuda *cuda, struct timer *ret, struct diag *diag)
 {
-	int r = cuda->cuda->stream_create(&ret->stream, GPU_CUDA_STREAM_NON_BLOCKING);
+	struct gpu_cuda_stream *stream;
+	struct gpu_cuda_event *event;
+	int r = cuda->cuda->stream_create(&stream, GPU_CUDA_STREAM_NON_BLOCKING);
 
-	if (r) {
-		ret->stream = NULL;
-		return probe_cuda_failed(cuda, diag, "latency", "cuStreamCreate", r);
-	}
-	r = cuda->cuda->event_create(&ret->start, 0);
 	if (r)
-		ret->start = NULL;
-	else
-		r = cuda->cuda->event_create(&ret->end, 0);
-	if (!r)
-		return 0;
-	ret->end = NULL;
-	return probe_cuda_failed(cuda, diag, "latency", "cuEventCreate", r);
+		return probe_cuda_result(cuda, diag, "latency", "cuStreamCreate", r);
+	ret->stream = stream;
+	for (unsigned i = 0; i < 2; i++) {
+		r = cuda->cuda->event_create(&event, 0);
+		if (r)
+			return probe_cuda_result(cuda, diag, "latency", "cuEventCreate", r);
+		*(i ? &ret->end : &ret->start) = event;
+	}
+	return 0;
 }
 
 static void timer_destroy(struct probe_cuda *cuda, struct timer *timer)
@@ -46,23 +45,20 @@ static void timer_destroy(struct probe_cuda *cuda, struct timer *timer)
 		cuda->cuda->stream_destroy(timer->stream);
 }
 
-/* A ring of pointers, in the GPUs' addresses. It is made in host memory and, for a GPU, copied there. */
+/* A ring of pointers, in the GPUs' addresses. */
 static int chain_make(struct probe_cuda *cuda, const struct timer *timer, const struct probe_cuda_buffer *buffer,
 		      struct diag *diag)
 {
 	static uint64_t words[LINES_MAX * LINE_BYTES / sizeof(uint64_t)];
 	size_t lines = cuda->buffer_bytes / LINE_BYTES < LINES_MAX ? cuda->buffer_bytes / LINE_BYTES : LINES_MAX;
-	uint64_t *to = buffer->memory ? (uint64_t *)(void *)buffer->memory : words;
 	int r;
 
 	for (size_t i = 0; i < lines; i++)
-		to[i * (LINE_BYTES / sizeof(*to))] = buffer->address + (i + 1) % lines * LINE_BYTES;
-	if (buffer->memory)
-		return 0;
+		words[i * (LINE_BYTES / sizeof(*words))] = buffer->address + (i + 1) % lines * LINE_BYTES;
 	r = cuda->cuda->memcpy_htod_async(buffer->address, words, lines * LINE_BYTES, timer->stream);
 	if (!r)
 		r = cuda->cuda->stream_synchronize(timer->stream);
-	return r ? probe_cuda_failed(cuda, diag, "latency", "cuMemcpyHtoDAsync", r) : 0;
+	return probe_cuda_result(cuda, diag, "latency", "cuMemcpyHtoDAsync", r);
 }
 
 static int follow(struct probe_cuda *cuda, int gpu, const struct timer *timer, uint64_t at, uint64_t links,
@@ -89,7 +85,7 @@ static int follow(struct probe_cuda *cuda, int gpu, const struct timer *timer, u
 		call = "cuEventElapsedTime";
 		r = cuda->cuda->event_elapsed_time(ret_ms, timer->start, timer->end);
 	}
-	return r ? probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, gpu), call, r) : 0;
+	return probe_cuda_result(cuda, diag, probe_cuda_gpu_name(cuda, gpu), call, r);
 }
 
 static int least_time(struct probe_cuda *cuda, int gpu, const struct timer *timer, uint64_t at, uint64_t links,
@@ -118,10 +114,10 @@ int probe_cuda_chase(struct probe_cuda *cuda, const struct probe_cuda_plan *plan
 	double ns;
 	int r = probe_cuda_gpu_use(cuda, plan->to_gpu, true, diag);
 
-	if (!r && plan->from_gpu >= 0)
+	if (!r)
 		r = probe_cuda_peer_enable(cuda, plan->to_gpu, plan->from_gpu, diag);
 	if (!r)
-		r = probe_cuda_buffer_get(cuda, plan->from_gpu, plan->from_node, &buffer, diag);
+		r = probe_cuda_buffer_get(cuda, plan->from_gpu, -1, &buffer, diag);
 	if (!r)
 		r = probe_cuda_gpu_use(cuda, plan->to_gpu, false, diag);
 	if (!r)

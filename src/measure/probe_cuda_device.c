@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int probe_cuda_failed(const struct probe_cuda *cuda, struct diag *diag, const char *subject, const char *call,
+int probe_cuda_result(const struct probe_cuda *cuda, struct diag *diag, const char *subject, const char *call,
 		      int result)
 {
+	if (!result)
+		return 0;
 	diag_set(diag, 0, 0, "%s%s%s: %s (%d)", subject ? subject : "", subject ? ": " : "", call,
 		 gpu_cuda_error_name(cuda->cuda, result), result);
 	return -EIO;
@@ -34,42 +36,42 @@ static int kernels_load(struct probe_cuda *cuda, int index, struct diag *diag)
 	struct gpu_cuda_module *module;
 	int count, r;
 
-	r = cuda->cuda->device_get_attribute(&count, GPU_CUDA_MULTIPROCESSORS, gpu->device);
-	if (r)
-		return probe_cuda_failed(cuda, diag, name, "cuDeviceGetAttribute", r);
+	r = probe_cuda_result(cuda, diag, name, "cuDeviceGetAttribute",
+			      cuda->cuda->device_get_attribute(&count, GPU_CUDA_MULTIPROCESSORS, gpu->device));
+	if (r < 0)
+		return r;
 	gpu->multiprocessors = count > 0 ? (unsigned)count : 1;
-	r = cuda->cuda->module_load_data(&module, probe_cuda_kernels);
-	if (r)
-		return probe_cuda_failed(cuda, diag, name, "cuModuleLoadData", r);
-	gpu->module = module;
+	r = probe_cuda_result(cuda, diag, name, "cuModuleLoadData",
+			      cuda->cuda->module_load_data(&module, probe_cuda_kernels));
+	if (r < 0)
+		return r;
 	r = cuda->cuda->module_get_function(&gpu->copy, module, PROBE_CUDA_COPY_KERNEL);
 	if (!r)
 		r = cuda->cuda->module_get_function(&gpu->chase, module, PROBE_CUDA_CHASE_KERNEL);
-	if (!r)
-		return 0;
-	cuda->cuda->module_unload(module);
-	gpu->module = NULL;
-	return probe_cuda_failed(cuda, diag, name, "cuModuleGetFunction", r);
+	if (r)
+		cuda->cuda->module_unload(module);
+	else
+		gpu->module = module;
+	return probe_cuda_result(cuda, diag, name, "cuModuleGetFunction", r);
 }
 
 int probe_cuda_gpu_use(struct probe_cuda *cuda, int index, bool kernels, struct diag *diag)
 {
 	struct probe_cuda_gpu *gpu = &cuda->gpus[index];
+	const char *name = probe_cuda_gpu_name(cuda, index);
 	int r;
 
 	if (!gpu->context) {
 		struct gpu_cuda_context *context;
 
-		r = cuda->cuda->primary_retain(&context, gpu->device);
-		if (r)
-			return probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, index),
-						 "cuDevicePrimaryCtxRetain", r);
+		r = probe_cuda_result(cuda, diag, name, "cuDevicePrimaryCtxRetain",
+				      cuda->cuda->primary_retain(&context, gpu->device));
+		if (r < 0)
+			return r;
 		gpu->context = context;
 	}
-	r = cuda->cuda->ctx_set_current(gpu->context);
-	if (r)
-		return probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, index), "cuCtxSetCurrent", r);
-	return kernels && !gpu->module ? kernels_load(cuda, index, diag) : 0;
+	r = probe_cuda_result(cuda, diag, name, "cuCtxSetCurrent", cuda->cuda->ctx_set_current(gpu->context));
+	return !r && kernels && !gpu->module ? kernels_load(cuda, index, diag) : r;
 }
 
 int probe_cuda_gpu_leave(struct probe_cuda *cuda)
@@ -120,8 +122,10 @@ int probe_cuda_peer_enable(struct probe_cuda *cuda, int gpu, int peer, struct di
 		peers_drop_unused(cuda, gpu);
 		r = cuda->cuda->ctx_enable_peer_access(cuda->gpus[peer].context, 0);
 	}
-	if (r && r != GPU_CUDA_PEER_ACCESS_ALREADY_ENABLED)
-		return probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, gpu), "cuCtxEnablePeerAccess", r);
+	if (r != GPU_CUDA_PEER_ACCESS_ALREADY_ENABLED)
+		r = probe_cuda_result(cuda, diag, probe_cuda_gpu_name(cuda, gpu), "cuCtxEnablePeerAccess", r);
+	if (r < 0)
+		return r;
 	*used = cuda->run;
 	return 0;
 }
@@ -156,11 +160,9 @@ static int host_buffer_by_driver(struct probe_cuda *cuda, int gpu, struct probe_
 		diag_set(diag, 0, 0, "no core of NUMA node %d is ours to allocate pinned memory there", buffer->node);
 		return r == -ENOMEM ? r : -ENOTSUP;
 	}
-	if (r)
-		return probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, gpu), "cuMemHostAlloc", r);
-	buffer->memory = job.memory;
-	buffer->registered = false;
-	return 0;
+	if (!r)
+		buffer->memory = job.memory;
+	return probe_cuda_result(cuda, diag, probe_cuda_gpu_name(cuda, gpu), "cuMemHostAlloc", r);
 }
 
 static int host_buffer_make(struct probe_cuda *cuda, int gpu, struct probe_cuda_buffer *buffer, struct diag *diag)
@@ -172,19 +174,18 @@ static int host_buffer_make(struct probe_cuda *cuda, int gpu, struct probe_cuda_
 	if (r < 0)
 		return r;
 	r = cuda->cuda->mem_host_register(pages, cuda->buffer_bytes, HOST_FLAGS);
-	if (r) {
-		probe_numa_free(pages, cuda->buffer_bytes);
-		if (r != GPU_CUDA_NOT_SUPPORTED)
-			return probe_cuda_failed(cuda, diag, name, "cuMemHostRegister", r);
-		r = host_buffer_by_driver(cuda, gpu, buffer, diag);
-		if (r < 0)
-			return r;
-	} else {
+	buffer->registered = !r;
+	if (!r)
 		buffer->memory = pages;
-		buffer->registered = true;
-	}
-	r = cuda->cuda->mem_host_get_device_pointer(&buffer->address, buffer->memory, 0);
-	return r ? probe_cuda_failed(cuda, diag, name, "cuMemHostGetDevicePointer", r) : 0;
+	else
+		probe_numa_free(pages, cuda->buffer_bytes);
+	if (r == GPU_CUDA_NOT_SUPPORTED)
+		r = host_buffer_by_driver(cuda, gpu, buffer, diag);
+	else
+		r = probe_cuda_result(cuda, diag, name, "cuMemHostRegister", r);
+	return r < 0 ? r
+		     : probe_cuda_result(cuda, diag, name, "cuMemHostGetDevicePointer",
+					 cuda->cuda->mem_host_get_device_pointer(&buffer->address, buffer->memory, 0));
 }
 
 /* Pinned memory is for all GPUs, but making it needs one whose context is there. */
@@ -239,11 +240,10 @@ int probe_cuda_buffer_get(struct probe_cuda *cuda, int gpu, int node, struct pro
 	buffer->gpu = gpu;
 	buffer->node = node;
 	if (gpu >= 0) {
-		r = cuda->cuda->mem_alloc(&buffer->address, cuda->buffer_bytes);
-		if (r) {
+		r = probe_cuda_result(cuda, diag, probe_cuda_gpu_name(cuda, gpu), "cuMemAlloc",
+				      cuda->cuda->mem_alloc(&buffer->address, cuda->buffer_bytes));
+		if (r < 0)
 			buffer->address = 0;
-			r = probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, gpu), "cuMemAlloc", r);
-		}
 	} else {
 		r = host_buffer_make(cuda, maker, buffer, diag);
 	}
@@ -276,7 +276,7 @@ int probe_cuda_buffer_dmabuf(struct probe_cuda *cuda, const struct probe_cuda_bu
 							   GPU_CUDA_HANDLE_DMABUF, 0)
 		    : GPU_CUDA_NOT_SUPPORTED;
 	if (r) {
-		probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, buffer->gpu), "cuMemGetHandleForAddressRange",
+		probe_cuda_result(cuda, diag, probe_cuda_gpu_name(cuda, buffer->gpu), "cuMemGetHandleForAddressRange",
 				  r);
 		return -ENOTSUP;
 	}

@@ -40,8 +40,8 @@ struct probe_cuda {
 	bool lost; /* a copy never ended: nothing can be freed any more */
 };
 
-/* Says in *diag what failed, and is -EIO. subject: "gpu0"; may be NULL. */
-int probe_cuda_failed(const struct probe_cuda *cuda, struct diag *diag, const char *subject, const char *call,
+/* What a call of the driver gave: 0, or -EIO and *diag says what failed. subject: "gpu0"; may be NULL. */
+int probe_cuda_result(const struct probe_cuda *cuda, struct diag *diag, const char *subject, const char *call,
 		      int result);
 const char *probe_cuda_gpu_name(const struct probe_cuda *cuda, int gpu);
 

@@ -86,9 +86,10 @@ static int streams_create(struct probe_cuda_flow *flow, struct diag *diag)
 
 		if (r < 0)
 			return r;
-		r = cuda->stream_create(&stream, GPU_CUDA_STREAM_NON_BLOCKING);
-		if (r)
-			return probe_cuda_failed(flow->cuda, diag, flow->name, "cuStreamCreate", r);
+		r = probe_cuda_result(flow->cuda, diag, flow->name, "cuStreamCreate",
+				      cuda->stream_create(&stream, GPU_CUDA_STREAM_NON_BLOCKING));
+		if (r < 0)
+			return r;
 		flow->legs[i].stream = stream;
 	}
 	return 0;
@@ -99,10 +100,11 @@ static int events_create(struct probe_cuda_flow *flow, struct gpu_cuda_event **e
 {
 	for (size_t i = 0; i < count; i++) {
 		struct gpu_cuda_event *event;
-		int r = flow->cuda->cuda->event_create(&event, GPU_CUDA_EVENT_NO_TIMING);
+		int r = probe_cuda_result(flow->cuda, diag, flow->name, "cuEventCreate",
+					  flow->cuda->cuda->event_create(&event, GPU_CUDA_EVENT_NO_TIMING));
 
-		if (r)
-			return probe_cuda_failed(flow->cuda, diag, flow->name, "cuEventCreate", r);
+		if (r < 0)
+			return r;
 		events[i] = event;
 	}
 	return 0;
@@ -143,12 +145,10 @@ static int buffer_set(struct probe_cuda_flow *flow, struct probe_cuda_buffer *bu
 	r = probe_cuda_gpu_use(flow->cuda, buffer->gpu, false, diag);
 	if (r < 0)
 		return r;
-	r = cuda->memset_d8(buffer->address, value, unit_bytes(flow));
-	if (r)
-		return probe_cuda_failed(flow->cuda, diag, flow->name, "cuMemsetD8", r);
+	r = probe_cuda_result(flow->cuda, diag, flow->name, "cuMemsetD8",
+			      cuda->memset_d8(buffer->address, value, unit_bytes(flow)));
 	/* Our streams do not wait for the default one, in which this is done. */
-	r = cuda->ctx_synchronize();
-	return r ? probe_cuda_failed(flow->cuda, diag, flow->name, "cuCtxSynchronize", r) : 0;
+	return r < 0 ? r : probe_cuda_result(flow->cuda, diag, flow->name, "cuCtxSynchronize", cuda->ctx_synchronize());
 }
 
 static int buffers_get(struct probe_cuda_flow *flow, struct diag *diag)
@@ -165,16 +165,14 @@ static int buffers_get(struct probe_cuda_flow *flow, struct diag *diag)
 	return r < 0 ? r : buffer_set(flow, flow->sink, 0, diag);
 }
 
+/* The driver goes by host memory unless it may go straight, and some versions ask both GPUs. */
 static int peers_enable(struct probe_cuda_flow *flow, struct diag *diag)
 {
-	const struct probe_cuda_plan *plan = &flow->plan;
-	int other = plan->mover == plan->from_gpu ? plan->to_gpu : plan->from_gpu;
-	int r = probe_cuda_peer_enable(flow->cuda, plan->mover, other, diag);
+	int from = flow->plan.from_gpu, to = flow->plan.to_gpu;
+	int r = probe_cuda_peer_enable(flow->cuda, from, to, diag);
 
-	/* The driver goes by host memory unless it may go straight, and some versions ask both GPUs. */
-	if (!r && probe_cuda_peer_possible(flow->cuda, other, plan->mover))
-		r = probe_cuda_peer_enable(flow->cuda, other, plan->mover, diag);
-	return r;
+	return !r && probe_cuda_peer_possible(flow->cuda, to, from) ? probe_cuda_peer_enable(flow->cuda, to, from, diag)
+								    : r;
 }
 
 int probe_cuda_flow_begin(struct probe_cuda *cuda, const struct probe_cuda_plan *plan, const struct probe_flow *flow,
@@ -245,23 +243,21 @@ static int copy(const struct probe_cuda_flow *flow, const struct probe_cuda_leg 
 		r = cuda->memcpy_peer_async(to_address, gpus[to.buffer->gpu].context, from_address,
 					    gpus[from.buffer->gpu].context, bytes, leg->stream);
 	}
-	return r ? probe_cuda_failed(flow->cuda, diag, flow->name, call, r) : 0;
+	return probe_cuda_result(flow->cuda, diag, flow->name, call, r);
 }
 
 static int wait_for(const struct probe_cuda_flow *flow, const struct probe_cuda_leg *leg, struct gpu_cuda_event *event,
 		    struct diag *diag)
 {
-	int r = flow->cuda->cuda->stream_wait_event(leg->stream, event, 0);
-
-	return r ? probe_cuda_failed(flow->cuda, diag, flow->name, "cuStreamWaitEvent", r) : 0;
+	return probe_cuda_result(flow->cuda, diag, flow->name, "cuStreamWaitEvent",
+				 flow->cuda->cuda->stream_wait_event(leg->stream, event, 0));
 }
 
 static int record(const struct probe_cuda_flow *flow, const struct probe_cuda_leg *leg, struct gpu_cuda_event *event,
 		  struct diag *diag)
 {
-	int r = flow->cuda->cuda->event_record(event, leg->stream);
-
-	return r ? probe_cuda_failed(flow->cuda, diag, flow->name, "cuEventRecord", r) : 0;
+	return probe_cuda_result(flow->cuda, diag, flow->name, "cuEventRecord",
+				 flow->cuda->cuda->event_record(event, leg->stream));
 }
 
 /* One unit through the next slot. Leg 0 waits until the slot is empty, leg 1 until it is full. */
@@ -375,7 +371,7 @@ int probe_cuda_flow_poll(struct probe_cuda_flow *flow, bool adapt, struct diag *
 		if (r == GPU_CUDA_NOT_READY)
 			break;
 		if (r)
-			return probe_cuda_failed(flow->cuda, diag, flow->name, "cuEventQuery", r);
+			return probe_cuda_result(flow->cuda, diag, flow->name, "cuEventQuery", r);
 		bytes += flow->mark_bytes[mark];
 		flow->done++;
 		ended++;
@@ -402,9 +398,10 @@ static int piece_check(struct probe_cuda_flow *flow, size_t offset, size_t bytes
 	if (flow->sink->memory) {
 		seen = (const unsigned char *)flow->sink->memory + offset;
 	} else {
-		r = flow->cuda->cuda->memcpy_dtoh(copied, flow->sink->address + offset, bytes);
-		if (r)
-			return probe_cuda_failed(flow->cuda, diag, flow->name, "cuMemcpyDtoH", r);
+		r = probe_cuda_result(flow->cuda, diag, flow->name, "cuMemcpyDtoH",
+				      flow->cuda->cuda->memcpy_dtoh(copied, flow->sink->address + offset, bytes));
+		if (r < 0)
+			return r;
 	}
 	for (size_t i = 0; i < bytes; i++) {
 		if (seen[i] != flow->pattern) {

@@ -77,7 +77,7 @@ int probe_cuda_flow_check(struct probe_cuda_flow *flow, struct diag *diag);
 /* Accepts a half-begun one. Nothing of it is under way any more, or probe_cuda.lost is set. */
 void probe_cuda_flow_end(struct probe_cuda_flow *flow);
 
-/* Time of one dependent load by plan->to_gpu from where the flow comes from. */
+/* Time of one dependent load by plan->to_gpu from the memory of plan->from_gpu. */
 int probe_cuda_chase(struct probe_cuda *cuda, const struct probe_cuda_plan *plan, uint64_t *ret_ns, struct diag *diag);
 
 #endif

@@ -105,9 +105,8 @@ int probe_rdma_memory_fill(struct probe_rdma_memory *memory, unsigned char value
 	r = cuda->memset_d8(memory->address, value, memory->bytes);
 	if (!r)
 		r = cuda->ctx_synchronize(); /* the device does not wait for it */
-	return r ? probe_cuda_failed(memory->cuda, diag, probe_cuda_gpu_name(memory->cuda, memory->buffer->gpu),
-				     "cuMemsetD8", r)
-		 : 0;
+	return probe_cuda_result(memory->cuda, diag, probe_cuda_gpu_name(memory->cuda, memory->buffer->gpu),
+				 "cuMemsetD8", r);
 }
 
 static bool all_are(const unsigned char *data, unsigned char value, size_t bytes)
@@ -124,11 +123,11 @@ static int gpu_holds(struct probe_rdma_memory *memory, unsigned char value, size
 	for (size_t at = 0; r == 0 && holds && at < bytes; at += CHECKED_AT_ONCE) {
 		size_t part = bytes - at < CHECKED_AT_ONCE ? bytes - at : CHECKED_AT_ONCE;
 
-		r = memory->cuda->cuda->memcpy_dtoh(copy, memory->address + at, part);
-		if (r)
-			return probe_cuda_failed(memory->cuda, diag,
-						 probe_cuda_gpu_name(memory->cuda, memory->buffer->gpu), "cuMemcpyDtoH",
-						 r);
+		r = probe_cuda_result(memory->cuda, diag, probe_cuda_gpu_name(memory->cuda, memory->buffer->gpu),
+				      "cuMemcpyDtoH",
+				      memory->cuda->cuda->memcpy_dtoh(copy, memory->address + at, part));
+		if (r < 0)
+			return r;
 		holds = all_are(copy, value, part);
 	}
 	if (r == 0)
