@@ -55,19 +55,15 @@ static int add_set(struct measure_planner *planner, struct measure_set *set, uns
 }
 
 /* What one directed link is loaded with. */
-struct loads {
-	struct measure_set memories, spread, peers, cores, fan, everything; /* spread: each device with two memories */
+enum load {
+	LOAD_MEMORIES,
+	LOAD_SPREAD, /* each device with two memories */
+	LOAD_PEERS,
+	LOAD_CORES,
+	LOAD_FAN,
+	LOAD_EVERYTHING,
+	LOAD_COUNT
 };
-
-static void loads_fini(struct loads *loads)
-{
-	measure_set_fini(&loads->memories);
-	measure_set_fini(&loads->spread);
-	measure_set_fini(&loads->peers);
-	measure_set_fini(&loads->cores);
-	measure_set_fini(&loads->fan);
-	measure_set_fini(&loads->everything);
-}
 
 /* One device's flows over its own link: with a memory, and with the nearest peers or else with another memory. */
 static void fan_fill(struct measure_set *fan, uint32_t directed)
@@ -90,48 +86,38 @@ static void fan_fill(struct measure_set *fan, uint32_t directed)
 		measure_set_add(fan, other);
 }
 
-static int loads_init(struct loads *loads, const struct measure_planner *planner, uint32_t directed)
+static int loads_fill(struct measure_set *loads, uint32_t directed)
 {
 	int r;
 
-	*loads = (struct loads){ 0 };
-	r = measure_set_init(&loads->memories, planner);
+	measure_sets_memories(&loads[LOAD_MEMORIES], directed, true, true, false);
+	measure_sets_memories(&loads[LOAD_SPREAD], directed, true, true, true);
+	r = measure_sets_peers(&loads[LOAD_PEERS], directed);
 	if (r == 0)
-		r = measure_set_init(&loads->spread, planner);
-	if (r == 0)
-		r = measure_set_init(&loads->peers, planner);
-	if (r == 0)
-		r = measure_set_init(&loads->cores, planner);
-	if (r == 0)
-		r = measure_set_init(&loads->fan, planner);
-	if (r == 0)
-		r = measure_set_init(&loads->everything, planner);
-	if (r < 0)
-		return r;
-	measure_sets_memories(&loads->memories, directed, true, true, false);
-	measure_sets_memories(&loads->spread, directed, true, true, true);
-	r = measure_sets_peers(&loads->peers, directed);
-	if (r == 0)
-		r = measure_sets_cores(&loads->cores, directed);
-	fan_fill(&loads->fan, directed);
-	measure_sets_everything(&loads->everything, directed,
-				loads->fan.count ? EVERYTHING_OF_DEVICE : EVERYTHING_MOST);
+		r = measure_sets_cores(&loads[LOAD_CORES], directed);
+	fan_fill(&loads[LOAD_FAN], directed);
+	measure_sets_everything(&loads[LOAD_EVERYTHING], directed,
+				loads[LOAD_FAN].count ? EVERYTHING_OF_DEVICE : EVERYTHING_MOST);
 	return r;
 }
 
-/* Adds the union of up to four sets. */
-static int add_union(struct measure_planner *planner, const struct measure_set *const sets[static 4], unsigned priority,
-		     const char *what)
+/* Adds the union of those sets that have a bit in `mask`, of one array or two (`more` may be NULL). */
+static int add_union(struct measure_planner *planner, const struct measure_set *sets, const struct measure_set *more,
+		     unsigned mask, unsigned priority, const char *what)
 {
 	struct measure_set all;
-	int r = measure_set_init(&all, planner);
+	int r = measure_sets_init(&all, 1, planner);
 
-	for (size_t i = 0; r == 0 && i < 4; i++)
-		if (sets[i])
-			measure_set_join(&all, sets[i]);
+	for (unsigned i = 0; r == 0 && mask >> i; i++) {
+		if (!(mask >> i & 1))
+			continue;
+		measure_set_join(&all, &sets[i]);
+		if (more)
+			measure_set_join(&all, &more[i]);
+	}
 	if (r == 0)
 		r = add_set(planner, &all, priority, what);
-	measure_set_fini(&all);
+	measure_sets_fini(&all);
 	return r;
 }
 
@@ -142,68 +128,60 @@ static int add_half(struct measure_planner *planner, const struct measure_set *s
 
 	if (set->count < 4)
 		return 0;
-	r = measure_set_init(&half, planner);
+	r = measure_sets_init(&half, 1, planner);
 	for (size_t i = 0; r == 0 && i < set->count; i += 2)
 		measure_set_add(&half, set->members[i]);
 	if (r == 0)
 		r = add_set(planner, &half, priority, what);
-	measure_set_fini(&half);
+	measure_sets_fini(&half);
 	return r;
 }
 
-static int add_loads(struct measure_planner *planner, const struct loads *loads, uint32_t directed)
+static const struct {
+	unsigned loads, priority;
+	const char *words;
+	bool both;       /* both directions at once, too */
+	bool not_device; /* the fan is that, with fewer peers */
+} unions[] = {
+	{ 1 << LOAD_MEMORIES, 0, "memories", .both = true },
+	{ 1 << LOAD_PEERS, 1, "peers", .both = true },
+	{ 1 << LOAD_CORES, 1, "cores", .both = true },
+	{ 1 << LOAD_FAN, 1, "one device", .both = true },
+	{ 1 << LOAD_MEMORIES | 1 << LOAD_PEERS, 2, "memories and peers", .both = true, .not_device = true },
+	{ 1 << LOAD_MEMORIES | 1 << LOAD_CORES, 2, "memories and cores", .both = true },
+	{ 1 << LOAD_SPREAD, 2, "several memories", .not_device = true },
+	{ 1 << LOAD_EVERYTHING, 2, "everything", .both = false },
+};
+
+static int add_loads(struct measure_planner *planner, const struct measure_set *loads, uint32_t directed)
 {
-	const struct measure_set *const sides[][4] = {
-		{ &loads->memories },
-		{ &loads->peers },
-		{ &loads->cores },
-		{ &loads->fan },
-		{ &loads->memories, &loads->peers },
-		{ &loads->memories, &loads->cores },
-		{ &loads->spread },
-		{ &loads->everything },
-	};
-	const char *const words[] = {
-		"memories",         "peers",     "cores", "one device", "memories and peers", "memories and cores",
-		"several memories", "everything"
-	};
-	const unsigned priorities[] = { 0, 1, 1, 1, 2, 2, 2, 2 };
 	bool device = measure_sets_device_end(planner, directed / 2) != TOPOLOGY_NONE;
 	char name[2 * TOPOLOGY_NAME_BYTES], what[2 * TOPOLOGY_NAME_BYTES + 64];
 	int r = topology_directed_name(planner->topology, directed, name, sizeof(name));
 
-	for (size_t i = 0; r == 0 && i < sizeof(sides) / sizeof(sides[0]); i++) {
-		if ((i == 4 || i == 6) && device)
-			continue; /* `fan` is that, with fewer peers */
-		snprintf(what, sizeof(what), "%s: %s", name, words[i]);
-		r = add_union(planner, sides[i], priorities[i], what);
+	for (size_t i = 0; r == 0 && i < sizeof(unions) / sizeof(unions[0]); i++) {
+		if (unions[i].not_device && device)
+			continue;
+		snprintf(what, sizeof(what), "%s: %s", name, unions[i].words);
+		r = add_union(planner, loads, NULL, unions[i].loads, unions[i].priority, what);
 	}
 	snprintf(what, sizeof(what), "%s: half", name);
-	return r == 0 ? add_half(planner, &loads->memories, 1, what) : r;
+	return r == 0 ? add_half(planner, &loads[LOAD_MEMORIES], 1, what) : r;
 }
 
-static int add_both(struct measure_planner *planner, const struct loads *up, const struct loads *down, uint32_t link)
+static int add_both(struct measure_planner *planner, const struct measure_set *up, const struct measure_set *down,
+		    uint32_t link)
 {
-	const struct measure_set *const sides[][4] = {
-		{ &up->memories, &down->memories },
-		{ &up->peers, &down->peers },
-		{ &up->cores, &down->cores },
-		{ &up->fan, &down->fan },
-		{ &up->memories, &down->memories, &up->peers, &down->peers },
-		{ &up->memories, &down->memories, &up->cores, &down->cores },
-	};
-	const unsigned priorities[] = { 0, 1, 1, 1, 2, 2 };
 	const struct topology_vertex *vertices = planner->topology->vertices;
+	bool device = measure_sets_device_end(planner, link) != TOPOLOGY_NONE;
 	char what[2 * TOPOLOGY_NAME_BYTES + 64];
 	int r = 0;
 
 	snprintf(what, sizeof(what), "%s, %s: both directions", vertices[planner->topology->links[link].lower].name,
 		 vertices[planner->topology->links[link].upper].name);
-	for (size_t i = 0; r == 0 && i < sizeof(sides) / sizeof(sides[0]); i++) {
-		if (i == 4 && measure_sets_device_end(planner, link) != TOPOLOGY_NONE)
-			continue; /* the fans are that */
-		r = add_union(planner, sides[i], priorities[i], what);
-	}
+	for (size_t i = 0; r == 0 && i < sizeof(unions) / sizeof(unions[0]); i++)
+		if (unions[i].both && !(unions[i].not_device && device))
+			r = add_union(planner, up, down, unions[i].loads, unions[i].priority, what);
 	return r;
 }
 
@@ -232,23 +210,36 @@ static int add_engines(struct measure_planner *planner, const struct measure_set
 
 static int plan_link(struct measure_planner *planner, uint32_t link)
 {
-	struct loads up, down = { 0 };
-	int r = loads_init(&up, planner, topology_directed(link, TOPOLOGY_UP));
+	uint32_t up = topology_directed(link, TOPOLOGY_UP), down = topology_directed(link, TOPOLOGY_DOWN);
+	struct measure_set loads[2][LOAD_COUNT];
+	int r = measure_sets_init(loads[0], 2 * LOAD_COUNT, planner);
 
 	if (r == 0)
-		r = loads_init(&down, planner, topology_directed(link, TOPOLOGY_DOWN));
+		r = loads_fill(loads[0], up);
 	if (r == 0)
-		r = add_loads(planner, &up, topology_directed(link, TOPOLOGY_UP));
+		r = loads_fill(loads[1], down);
 	if (r == 0)
-		r = add_loads(planner, &down, topology_directed(link, TOPOLOGY_DOWN));
+		r = add_loads(planner, loads[0], up);
 	if (r == 0)
-		r = add_both(planner, &up, &down, link);
+		r = add_loads(planner, loads[1], down);
 	if (r == 0)
-		r = add_engines(planner, &up.fan, topology_directed(link, TOPOLOGY_UP));
+		r = add_both(planner, loads[0], loads[1], link);
 	if (r == 0)
-		r = add_engines(planner, &down.fan, topology_directed(link, TOPOLOGY_DOWN));
-	loads_fini(&up);
-	loads_fini(&down);
+		r = add_engines(planner, &loads[0][LOAD_FAN], up);
+	if (r == 0)
+		r = add_engines(planner, &loads[1][LOAD_FAN], down);
+	measure_sets_fini(loads[0]);
+	return r;
+}
+
+/* The first set, the second, and both. */
+static int add_ways(struct measure_planner *planner, const struct measure_set sets[static 2], unsigned priority,
+		    const char *what)
+{
+	int r = 0;
+
+	for (unsigned mask = 1; r == 0 && mask <= 3; mask++)
+		r = add_union(planner, sets, NULL, mask, priority, what);
 	return r;
 }
 
@@ -256,14 +247,11 @@ static int plan_link(struct measure_planner *planner, uint32_t link)
 static int plan_device(struct measure_planner *planner, uint32_t device)
 {
 	const struct topology *topology = planner->topology;
-	struct measure_set out = { 0 }, in = { 0 };
-	const struct measure_set *const sides[3][4] = { { &out }, { &in }, { &out, &in } };
+	struct measure_set ways[2]; /* out, in */
 	char what[TOPOLOGY_NAME_BYTES + 32];
 	size_t links = 0;
-	int r = measure_set_init(&out, planner);
+	int r = measure_sets_init(ways, 2, planner);
 
-	if (r == 0)
-		r = measure_set_init(&in, planner);
 	for (uint32_t i = 0; r == 0 && i < 2 * topology->link_count; i++) {
 		const struct topology_link *link = &topology->links[i / 2];
 		bool leaves = (i % 2 == TOPOLOGY_UP ? link->lower : link->upper) == device;
@@ -274,33 +262,29 @@ static int plan_device(struct measure_planner *planner, uint32_t device)
 		links += leaves;
 		memory = measure_sets_to_memory(planner, i, device, leaves, TOPOLOGY_NONE);
 		if (memory != TOPOLOGY_NONE)
-			measure_set_add(leaves ? &out : &in, memory);
+			measure_set_add(&ways[!leaves], memory);
 		else
-			measure_sets_fan(leaves ? &out : &in, i, 1);
+			measure_sets_fan(&ways[!leaves], i, 1);
 	}
 	snprintf(what, sizeof(what), "%s: all its links", topology->vertices[device].name);
-	for (size_t i = 0; r == 0 && links > 1 && i < 3; i++)
-		r = add_union(planner, sides[i], 2, what);
-	measure_set_fini(&out);
-	measure_set_fini(&in);
+	if (r == 0 && links > 1)
+		r = add_ways(planner, ways, 2, what);
+	measure_sets_fini(ways);
 	return r;
 }
 
 /* Everything between devices and their own memories at once. */
 static int plan_all(struct measure_planner *planner)
 {
-	int r = 0;
+	struct measure_set ways[2]; /* up, down */
+	int r = measure_sets_init(ways, 2, planner);
 
-	for (unsigned i = 1; r == 0 && i <= 3; i++) {
-		struct measure_set set;
-
-		r = measure_set_init(&set, planner);
-		if (r < 0)
-			return r;
-		measure_sets_memories(&set, TOPOLOGY_NONE, i & 1, i & 2, false);
-		r = add_set(planner, &set, 1, "all devices");
-		measure_set_fini(&set);
-	}
+	if (r < 0)
+		return r;
+	measure_sets_memories(&ways[0], TOPOLOGY_NONE, true, false, false);
+	measure_sets_memories(&ways[1], TOPOLOGY_NONE, false, true, false);
+	r = add_ways(planner, ways, 1, "all devices");
+	measure_sets_fini(ways);
 	return r;
 }
 

@@ -25,18 +25,18 @@ static bool measure_sets_crosses(const struct measure_candidate *candidate, uint
 	return false;
 }
 
-int measure_set_init(struct measure_set *set, const struct measure_planner *planner)
+int measure_sets_init(struct measure_set *sets, size_t count, const struct measure_planner *planner)
 {
-	set->members = sys_zalloc((planner->candidate_count + 1) * sizeof(*set->members));
-	set->count = 0;
-	set->planner = planner;
-	return set->members ? 0 : -ENOMEM;
+	uint32_t *members = sys_zalloc(count * planner->candidate_count * sizeof(*members));
+
+	for (size_t i = 0; i < count; i++)
+		sets[i] = (struct measure_set){ members ? members + i * planner->candidate_count : NULL, 0, planner };
+	return members ? 0 : -ENOMEM;
 }
 
-void measure_set_fini(struct measure_set *set)
+void measure_sets_fini(struct measure_set *sets)
 {
-	sys_free(set->members);
-	set->members = NULL;
+	sys_free(sets[0].members);
 }
 
 static bool set_has(const struct measure_set *set, uint32_t member)

@@ -32,9 +32,9 @@ struct measure_set {
 /* The end of a link that is a device; TOPOLOGY_NONE: neither, or both (NVLink). */
 uint32_t measure_sets_device_end(const struct measure_planner *planner, uint32_t link);
 
-/* -ENOMEM. measure_set_fini accepts a zeroed set. */
-int measure_set_init(struct measure_set *set, const struct measure_planner *planner);
-void measure_set_fini(struct measure_set *set);
+/* Empty ones, whose memory is one block. -ENOMEM; measure_sets_fini is due in any case. */
+int measure_sets_init(struct measure_set *sets, size_t count, const struct measure_planner *planner);
+void measure_sets_fini(struct measure_set *sets);
 void measure_set_add(struct measure_set *set, uint32_t member);
 void measure_set_join(struct measure_set *set, const struct measure_set *other);
 
