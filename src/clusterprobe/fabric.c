@@ -67,7 +67,7 @@ static int run_turn(struct fabric_work *work)
 	int r = 0;
 
 	for (unsigned i = 0; i < FILL_ROUNDS && work->part_count > 1 && r == 0; i++)
-		r = fabric_run(work, fabric_plan_fill(work, work->part, true), work->n, FABRIC_FILL);
+		r = fabric_run(work, fabric_plan_fill(work), work->n, FABRIC_FILL);
 	for (unsigned i = 0; i < CROWD_ROUNDS && work->part_count > 1 && r == 0; i++) {
 		size_t single, count = fabric_plan_crowd(work, &single);
 

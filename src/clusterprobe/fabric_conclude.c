@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { UPLINK_ROUNDS = 2, UPLINK_ROUNDS_MAX = 6, UPLINK_FLOWS = 3, EXAMS_MAX = 5, RAISED_TOP = 3 };
@@ -16,17 +15,11 @@ _Static_assert(FABRIC_SCRATCH >= 2 + 2 * RAISED_TOP, "sums, and the largest of t
 #define SLOW_PART   0.7  /* of the median of all hosts */
 #define DOUBT       2.0  /* less evidence than this, either way, is doubt */
 
-static int compare(const void *a, const void *b)
-{
-	const double *first = a, *second = b;
-
-	return (*first > *second) - (*first < *second);
-}
-
 static double median(double *values, size_t count)
 {
-	qsort(values, count, sizeof(*values), compare);
-	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+	double upper = fabric_quantile(values, count, 0.5); /* they are sorted from here on */
+
+	return count % 2 ? upper : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ uplinks */
@@ -36,7 +29,7 @@ static int measure_direction(struct fabric_work *work, uint16_t part, bool down,
 	double sums[UPLINK_ROUNDS_MAX] = { 0 };
 
 	for (ret->rounds = 0; ret->rounds < UPLINK_ROUNDS_MAX; ret->rounds++) {
-		size_t count = fabric_plan_uplink(work, part, down, ret->rounds, UPLINK_FLOWS);
+		size_t count = fabric_plan_uplink(work, part, part, down, ret->rounds, UPLINK_FLOWS);
 		double sum = 0;
 		int r;
 
@@ -56,35 +49,18 @@ static int measure_direction(struct fabric_work *work, uint16_t part, bool down,
 	return 0;
 }
 
-static struct fabric_direction *direction_of(struct fabric_leaf *leaf, bool down)
-{
-	return down ? &leaf->down : &leaf->up;
-}
-
 static int measure_uplinks(struct fabric_work *work, struct fabric *found)
 {
 	for (uint16_t p = 0; p < found->leaf_count && found->leaf_count > 1; p++) {
 		work->expected = work->round_count + (found->leaf_count - p) * 2 * UPLINK_ROUNDS;
 		for (int down = 0; down < 2; down++) {
-			int r = measure_direction(work, p, down, direction_of(&found->leaves[p], down));
+			int r = measure_direction(work, p, down, fabric_direction_of(found, p, down));
 
 			if (r < 0)
 				return r;
 		}
 	}
 	return 0;
-}
-
-/* The few largest, the first one first. */
-static void keep_top(double top[static RAISED_TOP], double value)
-{
-	for (size_t i = 0; i < RAISED_TOP; i++)
-		if (value > top[i]) {
-			double other = top[i];
-
-			top[i] = value;
-			value = other;
-		}
 }
 
 /*
@@ -114,10 +90,10 @@ static void raise_rates(struct fabric_work *work, struct fabric *found)
 			sums[2 * to + 1] += (double)sample->rate_Bps;
 		}
 		for (size_t i = 0; i < 2 * count; i++)
-			keep_top(&top[RAISED_TOP * i], sums[i]);
+			fabric_keep_top(&top[RAISED_TOP * i], RAISED_TOP, sums[i]);
 	}
 	for (size_t i = 0; i < 2 * count; i++) {
-		struct fabric_direction *at = direction_of(&found->leaves[i / 2], i % 2);
+		struct fabric_direction *at = fabric_direction_of(found, i / 2, i % 2);
 		double least = top[RAISED_TOP * i + RAISED_TOP - 1];
 
 		if (least > MORE * at->rate_Bps)
@@ -128,7 +104,7 @@ static void raise_rates(struct fabric_work *work, struct fabric *found)
 /* After all rates are known: what bounds each direction. */
 static void classify_direction(const struct fabric_work *work, struct fabric *found, size_t leaf, bool down)
 {
-	struct fabric_direction *at = direction_of(&found->leaves[leaf], down);
+	struct fabric_direction *at = fabric_direction_of(found, leaf, down);
 	double nics = 0;
 
 	at->hosts_Bps = at->others_Bps = 0;
@@ -140,7 +116,7 @@ static void classify_direction(const struct fabric_work *work, struct fabric *fo
 	}
 	for (size_t other = 0; other < found->leaf_count; other++)
 		if (other != leaf)
-			at->others_Bps += direction_of(&found->leaves[other], !down)->rate_Bps;
+			at->others_Bps += fabric_direction_of(found, other, !down)->rate_Bps;
 	if (found->leaf_count == 2)
 		at->others_Bps = nics;
 	if (at->rate_Bps >= NARROW_PART * at->hosts_Bps)

@@ -39,7 +39,7 @@ static int ask(struct fabric_work *work, uint16_t host, uint16_t part, const str
 	nic = fabric_nic(work, down ? (struct fabric_flow){ host, mate } : (struct fabric_flow){ mate, host });
 	each = 1 + (size_t)(4 * uplink->rate_Bps / nic / (double)(mates - 1));
 	each = each < 3 ? 3 : each > FABRIC_FLOWS_EACH ? FABRIC_FLOWS_EACH : each;
-	count = fabric_plan_uplink(work, part, down, turn, each);
+	count = fabric_plan_uplink(work, part, part, down, turn, each);
 	for (size_t i = 0; i < count;) {
 		struct fabric_flow flow = work->flows[i];
 
@@ -77,7 +77,7 @@ static int ask_part(struct fabric_work *work, const struct fabric *found, uint16
 
 	for (unsigned turn = 0; turn < 2 * AGREED + 2 && sum < AGREED && sum > -AGREED; turn++) {
 		bool down = turn % 2;
-		const struct fabric_direction *uplink = down ? &found->leaves[part].down : &found->leaves[part].up;
+		const struct fabric_direction *uplink = fabric_direction_of(found, part, down);
 		int says = 0, r = 0;
 
 		if (is_narrow(uplink))
@@ -136,18 +136,16 @@ static int join_small(struct fabric_work *work, const struct fabric *found, bool
 	for (uint16_t p = 0; p < found->leaf_count; p++)
 		for (uint16_t q = 0; q < found->leaf_count && found->leaves[p].host_count == 1; q++)
 			for (int down = 0; down < 2; down++) {
-				const struct fabric_direction *one = down ? &found->leaves[p].down
-									  : &found->leaves[p].up;
-				const struct fabric_direction *two = down ? &found->leaves[q].down
-									  : &found->leaves[q].up;
-				double both = one->rate_Bps + two->rate_Bps, sum = 0;
+				double both = fabric_direction_of(found, p, down)->rate_Bps +
+					      fabric_direction_of(found, q, down)->rate_Bps;
+				double sum = 0;
 				size_t count;
 				int r;
 
 				if (p == q || both > nics_of_others(work, p, q, down) || asked++ >= JOINS_MAX ||
 				    (p > q && found->leaves[q].host_count == 1))
 					continue;
-				count = fabric_plan_pair(work, p, q, down, UPLINK_FLOWS);
+				count = fabric_plan_uplink(work, p, q, down, 0, UPLINK_FLOWS);
 				r = fabric_run(work, count, 0, FABRIC_UP);
 				if (r < 0)
 					return r;

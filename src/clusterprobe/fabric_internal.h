@@ -68,6 +68,10 @@ static inline double fabric_nic(const struct fabric_work *work, struct fabric_fl
 
 	return out < in ? out : in;
 }
+static inline struct fabric_direction *fabric_direction_of(const struct fabric *fabric, size_t leaf, bool down)
+{
+	return down ? &fabric->leaves[leaf].down : &fabric->leaves[leaf].up;
+}
 static inline bool fabric_one_to_one(const struct fabric_round *round)
 {
 	return round->purpose == FABRIC_PAIRS || round->purpose == FABRIC_FILL;
@@ -80,6 +84,10 @@ uint64_t fabric_random(struct fabric_work *work, uint64_t below);
 void fabric_shuffle(struct fabric_work *work, uint16_t *items, size_t count);
 /* Runs work->flows, the first `count`, and keeps what came. What the probe says. */
 int fabric_run(struct fabric_work *work, size_t count, size_t single, enum fabric_purpose purpose);
+/* The few largest values so far, the first one first. */
+void fabric_keep_top(double *top, size_t count, double value);
+/* The value that this part of them is not above. Sorts them. */
+double fabric_quantile(double *values, size_t count, double part);
 /* Parts get the numbers of their first hosts' order. */
 void fabric_number(struct fabric_work *work);
 
@@ -99,8 +107,8 @@ double fabric_margin(const struct fabric_work *work, size_t host, double *sum, u
 
 /* fabric_plan.c: flows of a round into work->flows; how many. */
 size_t fabric_plan_shift(struct fabric_work *work, const uint16_t *order, size_t shift);
-/* Flows lead to other groups where they can, but (inside) for one from and one to a host of each group. */
-size_t fabric_plan_fill(struct fabric_work *work, const uint16_t *group, bool inside);
+/* Flows lead to other parts where they can, but for one from and one to a host of each part. */
+size_t fabric_plan_fill(struct fabric_work *work);
 /* Each part among its own. orders: of the hosts of each part. */
 size_t fabric_plan_inside(struct fabric_work *work, const uint16_t *order, size_t shift);
 /* Between the two halves of each part. */
@@ -108,11 +116,10 @@ size_t fabric_plan_halves(struct fabric_work *work, const uint16_t *half);
 /* Uplinks crowded by several flows of each host, and single flows between doubtful pairs. *ret_single: how many. */
 size_t fabric_plan_crowd(struct fabric_work *work, size_t *ret_single);
 /*
- * From one part (or two) to all others, or back: so many flows (at least 1) of each of its hosts; where the others would have
+ * From one part (or, with `other` another one, two) to all others, or back: so many flows (at least 1) of each of its hosts; where the others would have
  * more than FABRIC_FLOWS_EACH, fewer, or of fewer hosts.
  */
-size_t fabric_plan_pair(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t each);
-size_t fabric_plan_uplink(struct fabric_work *work, uint16_t part, bool down, size_t turn, size_t each);
+size_t fabric_plan_uplink(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t turn, size_t each);
 
 /* fabric_exam.c: asks where doubtful hosts are, with what the uplinks carry as found. */
 int fabric_examine(struct fabric_work *work, const struct fabric *found, bool *ret_moved);

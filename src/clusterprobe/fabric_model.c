@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SWEEPS_MAX = 12, SWAP_HOSTS = 16, STARTS = 6 };
@@ -67,19 +66,6 @@ static int model_init(struct fabric_work *work, struct model *model)
 
 /* ------------------------------------------------------------------------------------------------------------- uplinks */
 
-static int compare(const void *a, const void *b)
-{
-	const double *first = a, *second = b;
-
-	return (*first > *second) - (*first < *second);
-}
-
-static double quantile(double *values, size_t count, double part)
-{
-	qsort(values, count, sizeof(*values), compare);
-	return values[(size_t)(part * (double)(count - 1) + 0.5)];
-}
-
 /*
  * The upper quarter of the sums in the rounds that asked most of it: whatever else slows flows makes sums less, not more.
  * Other rounds count where they had more than that.
@@ -104,8 +90,8 @@ static double find_capacity(double *sums, double *demands, size_t count)
 	/* Nearly always so, and sorting takes longest. */
 	if (4 * open > loaded || !loaded)
 		return INFINITY;
-	carried = quantile(sums, loaded, 0.75);
-	carried = fmax(carried, quantile(sums, count, 0.9));
+	carried = fabric_quantile(sums, loaded, 0.75);
+	carried = fmax(carried, fabric_quantile(sums, count, 0.9));
 	return carried >= OPEN * most ? INFINITY : carried;
 }
 

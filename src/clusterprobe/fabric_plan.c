@@ -10,20 +10,20 @@ size_t fabric_plan_shift(struct fabric_work *work, const uint16_t *order, size_t
 	return work->n;
 }
 
-/* Hosts group by group, groups and their hosts in random order. *ret_largest: hosts of the largest. */
-static void order_by_group(struct fabric_work *work, const uint16_t *group, size_t *ret_largest)
+/* Hosts part by part, parts and their hosts in random order. *ret_largest: hosts of the largest. */
+static void order_by_part(struct fabric_work *work, size_t *ret_largest)
 {
 	uint16_t *order = work->order, *numbers = work->order + work->n;
-	size_t count = 0, largest = 0, groups = work->part_count;
+	size_t count = 0, largest = 0, parts = work->part_count;
 
-	for (size_t p = 0; p < groups; p++)
+	for (size_t p = 0; p < parts; p++)
 		numbers[p] = (uint16_t)p;
-	fabric_shuffle(work, numbers, groups);
-	for (size_t p = 0; p < groups; p++) {
+	fabric_shuffle(work, numbers, parts);
+	for (size_t p = 0; p < parts; p++) {
 		size_t first = count;
 
 		for (size_t i = 0; i < work->n; i++)
-			if (group[i] == numbers[p])
+			if (work->part[i] == numbers[p])
 				order[count++] = (uint16_t)i;
 		fabric_shuffle(work, order + first, count - first);
 		largest = count - first > largest ? count - first : largest;
@@ -31,15 +31,17 @@ static void order_by_group(struct fabric_work *work, const uint16_t *group, size
 	*ret_largest = largest;
 }
 
-/* Two flows of a group, one out and one in, become one inside and one between others. */
-static void turn_inside(struct fabric_work *work, const uint16_t *group, uint16_t of)
+/* Two flows of a part, one out and one in, become one inside and one between others. */
+static void turn_inside(struct fabric_work *work, uint16_t of)
 {
+	const uint16_t *part = work->part;
+
 	for (unsigned turn = 0; turn < 16; turn++) {
 		struct fabric_flow *out = &work->flows[fabric_random(work, work->n)];
 		struct fabric_flow *in = &work->flows[fabric_random(work, work->n)];
 		uint16_t to = out->to;
 
-		if (group[out->from] != of || group[out->to] == of || group[in->to] != of || group[in->from] == of ||
+		if (part[out->from] != of || part[out->to] == of || part[in->to] != of || part[in->from] == of ||
 		    out->from == in->to || out->to == in->from)
 			continue;
 		out->to = in->to;
@@ -48,23 +50,23 @@ static void turn_inside(struct fabric_work *work, const uint16_t *group, uint16_
 	}
 }
 
-size_t fabric_plan_fill(struct fabric_work *work, const uint16_t *group, bool inside)
+size_t fabric_plan_fill(struct fabric_work *work)
 {
 	size_t n = work->n, largest, low, high;
 
-	order_by_group(work, group, &largest);
+	order_by_part(work, &largest);
 	low = largest < n - largest ? largest : n - largest;
 	high = n - low;
 	low = low ? low : 1;
 	high = high < n ? high : n - 1;
 	fabric_plan_shift(work, work->order, low + fabric_random(work, high - low + 1));
-	for (uint16_t p = 0; inside && p < (uint16_t)work->part_count; p++) {
+	for (uint16_t p = 0; p < (uint16_t)work->part_count; p++) {
 		size_t size = 0;
 
 		for (size_t i = 0; i < n; i++)
-			size += group[i] == p;
+			size += work->part[i] == p;
 		for (size_t turn = 0; turn < (size + 5) / 8; turn++)
-			turn_inside(work, group, p);
+			turn_inside(work, p);
 	}
 	return n;
 }
@@ -225,7 +227,7 @@ static size_t list_others(struct fabric_work *work, uint16_t part, uint16_t othe
 	return count;
 }
 
-static size_t plan_two(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t turn, size_t each)
+size_t fabric_plan_uplink(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t turn, size_t each)
 {
 	uint16_t *others = work->order, *hosts = work->order + work->n;
 	size_t other_count = list_others(work, part, other, others), host_count = 0, used, count;
@@ -251,14 +253,4 @@ static size_t plan_two(struct fabric_work *work, uint16_t part, uint16_t other, 
 				      : (struct fabric_flow){ host, others[to] };
 	}
 	return count;
-}
-
-size_t fabric_plan_uplink(struct fabric_work *work, uint16_t part, bool down, size_t turn, size_t each)
-{
-	return plan_two(work, part, part, down, turn, each);
-}
-
-size_t fabric_plan_pair(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t each)
-{
-	return plan_two(work, part, other, down, 0, each);
 }

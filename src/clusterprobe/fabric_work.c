@@ -5,6 +5,7 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TOP_EACH = 24 }; /* of so many rounds one may be too high */
@@ -57,6 +58,30 @@ void fabric_shuffle(struct fabric_work *work, uint16_t *items, size_t count)
 	}
 }
 
+static int compare(const void *a, const void *b)
+{
+	const double *first = a, *second = b;
+
+	return (*first > *second) - (*first < *second);
+}
+
+double fabric_quantile(double *values, size_t count, double part)
+{
+	qsort(values, count, sizeof(*values), compare);
+	return values[(size_t)(part * (double)(count - 1) + 0.5)];
+}
+
+void fabric_keep_top(double *top, size_t count, double value)
+{
+	for (size_t i = 0; i < count; i++)
+		if (value > top[i]) {
+			double other = top[i];
+
+			top[i] = value;
+			value = other;
+		}
+}
+
 /*
  * A host's NIC carries the most that it moved in any round, but for the very best of many: a sample may be too high, as a
  * clock was read too late.
@@ -66,13 +91,7 @@ static void learn_nic(struct fabric_work *work, size_t way, size_t host, double 
 	double *top = work->top + FABRIC_TOP * (way * work->n + host);
 	unsigned *seen = &work->seen[way * work->n + host], skip;
 
-	for (size_t i = 0; i < FABRIC_TOP; i++)
-		if (sum > top[i]) {
-			double other = top[i];
-
-			top[i] = sum;
-			sum = other;
-		}
+	fabric_keep_top(top, FABRIC_TOP, sum);
 	skip = ++*seen / TOP_EACH;
 	work->nic_Bps[way][host] = top[skip < FABRIC_TOP ? skip : FABRIC_TOP - 1];
 }

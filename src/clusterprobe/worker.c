@@ -99,27 +99,40 @@ static int dial_once(struct worker *worker, uint64_t deadline_ns)
 				    worker->setup->name);
 }
 
-static int handshake(struct worker *worker, uint64_t deadline_ns)
+/*
+ * Waits for the coordinator's next word (one in every round, and more while it thinks; it may be waiting for others, for as
+ * long as the time-out, before it says END), or for the end of the handshake before.
+ */
+static int hear(struct worker *worker, uint64_t deadline_ns, bool handshake)
 {
-	while (!control_channel_proved(&worker->control.channel)) {
-		struct pollfd ready = { worker->control.fd, clusterprobe_control_events(&worker->control), 0 };
-		int r = control_channel_move(&worker->control.channel, worker->control.fd);
+	struct control_channel *channel = &worker->control.channel;
 
-		if (r < 0) {
+	while (!handshake || !control_channel_proved(channel)) {
+		struct pollfd ready = { worker->control.fd, 0, 0 };
+		int r = handshake ? control_channel_move(channel, ready.fd)
+				  : clusterprobe_control_step(&worker->control, &worker->in);
+
+		if (r > 0 || (handshake && control_channel_proved(channel)))
+			return 0;
+		if (r < 0 && handshake)
 			diag_set(worker->diag, 0, 0, "rank 0 at %.60s port %u: %.120s",
-				 worker->setup->placement.address, worker->setup->placement.port,
-				 worker->control.channel.why);
+				 worker->setup->placement.address, worker->setup->placement.port, channel->why);
+		else if (r < 0)
+			diag_set(worker->diag, 0, 0, "rank 0 went away: %s", channel->why);
+		if (r < 0)
 			return r;
-		}
 		if (stopped(worker))
 			return -EINTR;
 		if (clock_now_ns() > deadline_ns) {
-			diag_set(worker->diag, 0, 0, "rank 0 does not end the handshake");
+			if (handshake)
+				diag_set(worker->diag, 0, 0, "rank 0 does not end the handshake");
+			else
+				diag_set(worker->diag, 0, 0, "rank 0 has been silent for %.0f s",
+					 2e-9 * (double)worker->setup->timeout_ns);
 			return -ETIMEDOUT;
 		}
 		ready.events = clusterprobe_control_events(&worker->control);
-		if (!control_channel_proved(&worker->control.channel))
-			poll(&ready, 1, NAP_MS);
+		poll(&ready, 1, NAP_MS);
 	}
 	return 0;
 }
@@ -132,7 +145,7 @@ static int dial(struct worker *worker)
 		int r = dial_once(worker, deadline_ns);
 
 		if (r == 0)
-			return handshake(worker, deadline_ns);
+			return hear(worker, deadline_ns, true);
 		if (r != -EAGAIN || clock_now_ns() > deadline_ns)
 			return r == -EAGAIN ? -ETIMEDOUT : r;
 		r = nap(worker, clock_now_ns() + REDIAL_MS * NS_PER_MS);
@@ -150,36 +163,6 @@ static int say(struct worker *worker)
 	if (r < 0)
 		diag_set(worker->diag, 0, 0, "rank 0 went away: %s", worker->control.channel.why);
 	return r;
-}
-
-/*
- * Waits for the coordinator's next word: one in every round, and more while it thinks. It may be waiting for others, for as long
- * as the time-out, before it says END.
- */
-static int hear(struct worker *worker)
-{
-	uint64_t deadline_ns = clock_now_ns() + 2 * worker->setup->timeout_ns;
-
-	for (;;) {
-		struct pollfd ready = { worker->control.fd, 0, 0 };
-		int r = clusterprobe_control_step(&worker->control, &worker->in);
-
-		if (r > 0)
-			return 0;
-		if (r < 0) {
-			diag_set(worker->diag, 0, 0, "rank 0 went away: %s", worker->control.channel.why);
-			return r;
-		}
-		if (stopped(worker))
-			return -EINTR;
-		if (clock_now_ns() > deadline_ns) {
-			diag_set(worker->diag, 0, 0, "rank 0 has been silent for %.0f s",
-				 2e-9 * (double)worker->setup->timeout_ns);
-			return -ETIMEDOUT;
-		}
-		ready.events = clusterprobe_control_events(&worker->control);
-		poll(&ready, 1, NAP_MS);
-	}
 }
 
 static int say_hello(struct worker *worker)
@@ -392,7 +375,7 @@ int clusterprobe_worker_run(const struct clusterprobe_setup *setup, struct diag 
 	if (r == 0)
 		r = say_hello(worker);
 	while (r == 0) {
-		r = hear(worker);
+		r = hear(worker, clock_now_ns() + 2 * setup->timeout_ns, false);
 		if (r == 0)
 			r = obey(worker);
 	}

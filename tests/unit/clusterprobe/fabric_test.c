@@ -176,7 +176,7 @@ static void nobody_sends_more_than_it_may(void **state)
 				work.n = first + 1 + sizes % SIZE_MOST;
 				for (size_t i = 0; i < work.n; i++)
 					part[i] = i >= first;
-				count = fabric_plan_uplink(&work, from, turn & 2, turn / 4, each);
+				count = fabric_plan_uplink(&work, from, from, turn & 2, turn / 4, each);
 				assert_in_range(count, 1, work.n * FABRIC_FLOWS_EACH);
 				for (size_t i = 0; i < count; i++) {
 					assert_int_equal(part[flows[i].from] == from, !(turn & 2));
