@@ -1,4 +1,4 @@
-#include "discover/dcb.h"
+#include "discover/ask.h"
 
 #include <errno.h>
 #include <linux/dcbnl.h>

@@ -1,6 +1,4 @@
-#include "discover/ethtool.h"
-
-#include "discover/dcb.h"
+#include "discover/ask.h"
 
 #include <errno.h>
 #include <linux/ethtool.h>

@@ -1,6 +1,6 @@
 #include "discover/build.h"
 #include "discover/config.h"
-#include "discover/ethtool.h"
+#include "discover/ask.h"
 #include "discover/facts_internal.h"
 
 #include "base/parse.h"

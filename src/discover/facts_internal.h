@@ -29,7 +29,7 @@ int discover_facts_join(struct discover_collector *from, struct discover_facts *
 
 /* facts_rdma.c: each RDMA port, its addresses, and how GPUs and NICs reach each other. */
 void discover_facts_rdma(struct discover_collector *to);
-/* The line "roce" of a RoCE NIC's interface. answer: ethtool.h's, NULL when there is none. */
+/* The line "roce" of a RoCE NIC's interface. answer: discover_ethtool_ask's, NULL when there is none. */
 void discover_facts_roce(struct discover_collector *to, const char *interface, const char *answer);
 
 #endif

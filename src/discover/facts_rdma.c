@@ -1,5 +1,5 @@
 #include "discover/facts_internal.h"
-#include "discover/verbs.h"
+#include "discover/ask.h"
 
 #include <stdio.h>
 #include <stdlib.h>

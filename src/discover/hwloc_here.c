@@ -1,4 +1,4 @@
-#include "discover/hwloc_here.h"
+#include "discover/ask.h"
 
 #include <errno.h>
 #include <hwloc.h>

@@ -2,8 +2,7 @@
 
 #include "discover/archive.h"
 #include "discover/build.h"
-#include "discover/hwloc_here.h"
-#include "discover/nvml.h"
+#include "discover/ask.h"
 #include "ncclxml/topology_xml.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "discover/nvml.h"
+#include "discover/ask.h"
 
 #include "base/parse.h"
 #include "base/sys.h"

@@ -1,4 +1,4 @@
-#include "discover/verbs.h"
+#include "discover/ask.h"
 
 #include "base/log.h"
 #include "transport/verbs/api.h"

@@ -1,6 +1,6 @@
 #include "discover/build.h"
 
-#include "discover/nvml.h"
+#include "discover/ask.h"
 #include "ncclxml/topology_xml.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Replies of the kernel, as it builds them. */
-#include "discover/dcb.h"
+#include "discover/ask.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

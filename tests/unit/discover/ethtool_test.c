@@ -1,4 +1,4 @@
-#include "discover/ethtool.h"
+#include "discover/ask.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* With a device it is tried in a VM (tests/vm). */
-#include "discover/verbs.h"
+#include "discover/ask.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
