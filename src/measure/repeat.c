@@ -35,10 +35,8 @@ void measure_series_init(struct measure_series *series, size_t flow_count, doubl
 
 void measure_series_fini(struct measure_series *series)
 {
+	free(series->at);
 	free(series->rates);
-	free(series->totals);
-	free(series->turns);
-	free(series->fates);
 	*series = (struct measure_series){ 0 };
 }
 
@@ -47,49 +45,45 @@ int measure_series_add(struct measure_series *series, const double *rates, uint3
 	double total = 0;
 
 	if (sys_grow(&series->rates, series->count * series->flow_count, series->flow_count, sizeof(*rates)) < 0 ||
-	    sys_grow(&series->totals, series->count, 1, sizeof(*series->totals)) < 0 ||
-	    sys_grow(&series->turns, series->count, 1, sizeof(*series->turns)) < 0 ||
-	    sys_grow(&series->fates, series->count, 1, sizeof(*series->fates)) < 0)
+	    sys_grow(&series->at, series->count, 1, sizeof(*series->at)) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < series->flow_count; i++)
 		total += rates[i];
 	memcpy(&series->rates[series->count * series->flow_count], rates, series->flow_count * sizeof(*rates));
-	series->totals[series->count] = total;
-	series->turns[series->count] = turn;
-	series->fates[series->count++] = MEASURE_REPEAT_KEPT;
+	series->at[series->count++] = (struct measure_repetition){ total, turn, MEASURE_REPEAT_KEPT };
 	return 0;
 }
 
-/* Of the kept repetitions numbered first to last among those kept; flow SIZE_MAX: the total. */
-static double mean_of(const struct measure_series *series, size_t flow, size_t first, size_t last, double *ret_error)
+static double rate_of(const struct measure_series *series, size_t repetition, size_t flow)
+{
+	return flow == SIZE_MAX ? series->at[repetition].total : series->rates[repetition * series->flow_count + flow];
+}
+
+/* Of the kept repetitions; flow SIZE_MAX: the total. */
+static double mean_of(const struct measure_series *series, size_t flow, double *ret_error)
 {
 	double sum = 0, squares = 0, mean;
-	size_t seen = 0, count = 0;
+	size_t count = 0;
 
-	for (unsigned pass = 0; pass < 2; pass++) {
-		mean = count ? sum / (double)count : 0;
-		seen = 0;
-		for (size_t i = 0; i < series->count; i++) {
-			double value = flow == SIZE_MAX ? series->totals[i]
-							: series->rates[i * series->flow_count + flow];
-
-			if (series->fates[i] != MEASURE_REPEAT_KEPT || seen++ < first || seen > last)
-				continue;
-			if (pass) {
-				squares += (value - mean) * (value - mean);
-			} else {
-				sum += value;
-				count++;
-			}
+	for (size_t i = 0; i < series->count; i++)
+		if (series->at[i].fate == MEASURE_REPEAT_KEPT) {
+			sum += rate_of(series, i, flow);
+			count++;
 		}
-	}
+	mean = count ? sum / (double)count : 0;
+	for (size_t i = 0; i < series->count; i++)
+		if (series->at[i].fate == MEASURE_REPEAT_KEPT) {
+			double apart = rate_of(series, i, flow) - mean;
+
+			squares += apart * apart;
+		}
 	*ret_error = count > 1 ? sqrt(squares / (double)(count - 1) / (double)count) : mean;
 	return mean;
 }
 
 double measure_series_flow(const struct measure_series *series, size_t flow, double *ret_error_Bps)
 {
-	return mean_of(series, flow, 0, SIZE_MAX, ret_error_Bps);
+	return mean_of(series, flow, ret_error_Bps);
 }
 
 double measure_repeat_student(size_t degrees)
@@ -152,10 +146,17 @@ struct span {
 	uint32_t series;
 };
 
+/* The totals, in analysis->scratch. */
+static double *totals_of(struct analysis *analysis, const struct measure_series *series)
+{
+	for (size_t i = 0; i < series->count; i++)
+		analysis->scratch[i] = series->at[i].total;
+	return analysis->scratch;
+}
+
 static double own_sigma(struct analysis *analysis, const struct measure_series *series)
 {
-	memcpy(analysis->scratch, series->totals, series->count * sizeof(double));
-	return sigma_of(analysis->scratch, series->count);
+	return sigma_of(totals_of(analysis, series), series->count);
 }
 
 /* The middle one of all series that have one flow, or several. */
@@ -180,10 +181,9 @@ static double far_from(double sigma)
  */
 static double level_of(struct analysis *analysis, const struct measure_series *series, double sigma)
 {
-	double *values = analysis->scratch, level, far = far_from(sigma);
+	double *values = totals_of(analysis, series), level, far = far_from(sigma);
 	size_t least = (size_t)ceil(CLUSTER_PART * (double)series->count), first = 0, last = series->count;
 
-	memcpy(values, series->totals, series->count * sizeof(*values));
 	level = median(values, series->count); /* ascending from here on */
 	if (least < CLUSTER_LEAST)
 		least = CLUSTER_LEAST;
@@ -216,13 +216,13 @@ static double level_of(struct analysis *analysis, const struct measure_series *s
 
 static bool is_low(const struct analysis *analysis, size_t series, size_t repetition)
 {
-	return analysis->series[series].totals[repetition] <
+	return analysis->series[series].at[repetition].total <
 	       analysis->levels[series] * (1 - far_from(analysis->sigmas[series]));
 }
 
 static bool is_high(const struct analysis *analysis, size_t series, size_t repetition)
 {
-	return analysis->series[series].totals[repetition] >
+	return analysis->series[series].at[repetition].total >
 	       analysis->levels[series] * (1 + far_from(analysis->sigmas[series]));
 }
 
@@ -270,12 +270,12 @@ static void find_spans(struct analysis *analysis)
 			if (!is_low(analysis, i, first))
 				continue;
 			while (last + 1 < series->count && is_low(analysis, i, last + 1) &&
-			       series->turns[last + 1] - series->turns[last] <= apart)
+			       series->at[last + 1].turn - series->at[last].turn <= apart)
 				last++;
 			if (last > first)
 				analysis->spans[analysis->span_count++] = (struct span){
-					.from = series->turns[first],
-					.to = series->turns[last],
+					.from = series->at[first].turn,
+					.to = series->at[last].turn,
 					.series = (uint32_t)i,
 				};
 		}
@@ -287,8 +287,8 @@ static void set_aside(struct analysis *analysis, uint32_t from, uint32_t to)
 {
 	for (size_t i = 0; i < analysis->count; i++)
 		for (size_t j = 0; j < analysis->series[i].count; j++)
-			if (analysis->series[i].turns[j] >= from && analysis->series[i].turns[j] <= to)
-				analysis->series[i].fates[j] = MEASURE_REPEAT_ASIDE;
+			if (analysis->series[i].at[j].turn >= from && analysis->series[i].at[j].turn <= to)
+				analysis->series[i].at[j].fate = MEASURE_REPEAT_ASIDE;
 }
 
 /*
@@ -304,10 +304,10 @@ static struct span widen(const struct analysis *analysis, size_t first, size_t l
 		const struct measure_series *series = &analysis->series[analysis->spans[i].series];
 
 		for (size_t j = 0; j < series->count; j++) {
-			if (series->turns[j] < span.from && series->turns[j] >= wide.from)
-				wide.from = series->turns[j] + 1;
-			if (series->turns[j] > span.to && series->turns[j] <= wide.to)
-				wide.to = series->turns[j] - 1;
+			if (series->at[j].turn < span.from && series->at[j].turn >= wide.from)
+				wide.from = series->at[j].turn + 1;
+			if (series->at[j].turn > span.to && series->at[j].turn <= wide.to)
+				wide.to = series->at[j].turn - 1;
 		}
 	}
 	return wide;
@@ -341,23 +341,23 @@ static void drop_outliers(struct analysis *analysis, size_t index)
 	struct measure_series *series = &analysis->series[index];
 
 	for (size_t j = 0; j < series->count; j++)
-		if (series->fates[j] == MEASURE_REPEAT_KEPT &&
+		if (series->at[j].fate == MEASURE_REPEAT_KEPT &&
 		    (is_low(analysis, index, j) || is_high(analysis, index, j)))
-			series->fates[j] = MEASURE_REPEAT_OUTLIER;
+			series->at[j].fate = MEASURE_REPEAT_OUTLIER;
 	for (size_t i = 0; series->flow_count > 1 && i < series->flow_count; i++) {
 		double middle, far;
 		size_t count = 0;
 
 		for (size_t j = 0; j < series->count; j++)
-			if (series->fates[j] == MEASURE_REPEAT_KEPT)
+			if (series->at[j].fate == MEASURE_REPEAT_KEPT)
 				analysis->scratch[count++] = series->rates[j * series->flow_count + i];
 		middle = median(analysis->scratch, count);
 		far = far_from(count < SIGMA_COUNT ? analysis->usual_single
 						   : fmax(analysis->usual_single, sigma_of(analysis->scratch, count)));
 		for (size_t j = 0; j < series->count; j++)
-			if (series->fates[j] == MEASURE_REPEAT_KEPT &&
+			if (series->at[j].fate == MEASURE_REPEAT_KEPT &&
 			    fabs(series->rates[j * series->flow_count + i] - middle) > far * middle)
-				series->fates[j] = MEASURE_REPEAT_OUTLIER;
+				series->at[j].fate = MEASURE_REPEAT_OUTLIER;
 	}
 }
 
@@ -371,9 +371,9 @@ static bool drifts(struct analysis *analysis, const struct measure_series *serie
 	size_t count = 0;
 
 	for (size_t i = 0; i < series->count; i++) {
-		double value = flow == SIZE_MAX ? series->totals[i] : series->rates[i * series->flow_count + flow];
+		double value = rate_of(series, i, flow);
 
-		if (series->fates[i] != MEASURE_REPEAT_KEPT)
+		if (series->at[i].fate != MEASURE_REPEAT_KEPT)
 			continue;
 		values[count++] = value;
 		sum += value;
@@ -409,8 +409,8 @@ static void conclude(struct analysis *analysis, size_t index)
 
 	series->kept = 0;
 	for (size_t j = 0; j < series->count; j++)
-		series->kept += series->fates[j] == MEASURE_REPEAT_KEPT;
-	series->mean_Bps = mean_of(series, SIZE_MAX, 0, SIZE_MAX, &error);
+		series->kept += series->at[j].fate == MEASURE_REPEAT_KEPT;
+	series->mean_Bps = mean_of(series, SIZE_MAX, &error);
 	series->error_least = series->kept ? usual / sqrt((double)series->kept) : 0;
 	series->flow_error_least = series->kept ? analysis->usual_single / sqrt((double)series->kept) : 0;
 	error = fmax(error, USUAL_PART * series->error_least * series->mean_Bps);
@@ -449,8 +449,8 @@ int measure_repeat_analyse(struct measure_series *series, size_t count)
 	if (!arrays)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		if (series[i].count)
-			memset(series[i].fates, MEASURE_REPEAT_KEPT, series[i].count);
+		for (size_t j = 0; j < series[i].count; j++)
+			series[i].at[j].fate = MEASURE_REPEAT_KEPT;
 	find_levels(&analysis, values);
 	find_spans(&analysis);
 	find_windows(&analysis);

@@ -19,14 +19,25 @@ enum measure_repeat_state {
 	MEASURE_REPEAT_STATE_COUNT
 };
 
+enum measure_repeat_fate {
+	MEASURE_REPEAT_KEPT,
+	MEASURE_REPEAT_OUTLIER, /* far from the others, alone in its time */
+	MEASURE_REPEAT_ASIDE,   /* somebody used the machine */
+	MEASURE_REPEAT_FATE_COUNT
+};
+
+struct measure_repetition {
+	double total;
+	uint32_t turn; /* how many runs, of any experiment, came before it */
+	enum measure_repeat_fate fate;
+};
+
 /* The repetitions of one experiment. */
 struct measure_series {
 	size_t flow_count, count;
-	double *rates;   /* flow_count for each repetition */
-	double *totals;  /* of each repetition */
-	uint32_t *turns; /* of each repetition: how many runs, of any experiment, came before it */
-	uint8_t *fates;  /* of each repetition: enum measure_repeat_fate */
-	double target;   /* the 95 % interval's half that is small enough, over the rate */
+	struct measure_repetition *at;
+	double *rates; /* flow_count for each repetition */
+	double target; /* the 95 % interval's half that is small enough, over the rate */
 	/* By measure_repeat_analyse, of the total over the repetitions that count: */
 	enum measure_repeat_state state;
 	size_t kept;
@@ -35,13 +46,6 @@ struct measure_series {
 	 * Standard errors over the rate that no mean is believed to be below, as few repetitions may agree by chance.
 	 */
 	double error_least, flow_error_least; /* of the total; of one flow */
-};
-
-enum measure_repeat_fate {
-	MEASURE_REPEAT_KEPT,
-	MEASURE_REPEAT_OUTLIER, /* far from the others, alone in its time */
-	MEASURE_REPEAT_ASIDE,   /* somebody used the machine */
-	MEASURE_REPEAT_FATE_COUNT
 };
 
 void measure_series_init(struct measure_series *series, size_t flow_count, double target);

@@ -209,7 +209,7 @@ static void find_loads(struct measure_resources *resources, size_t result, doubl
 	struct measure_use uses[MEASURE_USES_MAX];
 
 	for (size_t i = 0; i < series->count; i++) {
-		if (series->fates[i] != MEASURE_REPEAT_KEPT)
+		if (series->at[i].fate != MEASURE_REPEAT_KEPT)
 			continue;
 		kept++;
 		memset(sums, 0, resources->count * sizeof(*sums));

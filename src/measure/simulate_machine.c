@@ -131,23 +131,7 @@ bool simulate_machine_can(const struct simulate_machine *machine, const struct p
 	} else if (!direct_can(machine, flow)) {
 		return false;
 	}
-	return simulate_machine_route(machine, flow, &route) == 0;
-}
-
-int simulate_machine_route(const struct simulate_machine *machine, const struct probe_flow *flow,
-			   struct topology_route *ret)
-{
-	uint32_t link;
-
-	if (flow->flow.from != flow->flow.to)
-		return topology_route(&machine->truth, &flow->flow, ret);
-	link = topology_uplink(&machine->truth, flow->flow.from);
-	if (link == TOPOLOGY_NONE)
-		return -ENOENT;
-	*ret = (struct topology_route){ .count = 2 };
-	ret->links[0] = topology_directed(link, TOPOLOGY_UP);
-	ret->links[1] = topology_directed(link, TOPOLOGY_DOWN);
-	return 0;
+	return measure_experiments_route(&machine->truth, &flow->flow, &route) == 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------ constraints */
@@ -377,7 +361,7 @@ int simulate_rows_of(const struct simulate_machine *machine, const struct probe_
 		struct topology_route route;
 
 		if (!simulate_machine_can(machine, &flows[i]) ||
-		    simulate_machine_route(machine, &flows[i], &route) < 0) {
+		    measure_experiments_route(&machine->truth, &flows[i].flow, &route) < 0) {
 			simulate_rows_fini(&rows);
 			return -ENOTSUP;
 		}

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_MEASURE_SIMULATE_MACHINE_H
 #define TRIBUTARY_MEASURE_SIMULATE_MACHINE_H
 
+#include "measure/experiments.h"
 #include "measure/simulate_probe.h"
 
 struct simulate_machine {
@@ -18,10 +19,6 @@ int simulate_machine_init(struct simulate_machine *machine, const struct topolog
 void simulate_machine_fini(struct simulate_machine *machine);
 
 bool simulate_machine_can(const struct simulate_machine *machine, const struct probe_flow *flow);
-/* The links of a flow. A copy within one memory reads it and writes it. */
-int simulate_machine_route(const struct simulate_machine *machine, const struct probe_flow *flow,
-			   struct topology_route *ret);
-
 /* neighbours: a bit for each rule of that kind that holds now. */
 int simulate_rows_of(const struct simulate_machine *machine, const struct probe_flow *flows, size_t count,
 		     unsigned neighbours, struct probe_simulated_rows *ret);

@@ -45,18 +45,12 @@ static double random_normal(uint64_t *state)
 
 /* ------------------------------------------------------------------------------------------------------------ rates */
 
-static bool same_flow(const struct probe_flow *a, const struct probe_flow *b)
-{
-	return a->flow.from == b->flow.from && a->flow.to == b->flow.to && a->flow.way == b->flow.way &&
-	       a->flow.via == b->flow.via && a->engine == b->engine;
-}
-
 static bool same_flows(const struct solved *solved, const struct probe_flow *flows, size_t count, unsigned neighbours)
 {
 	if (solved->count != count || solved->neighbours != neighbours)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		if (!same_flow(&solved->flows[i], &flows[i]))
+		if (!measure_experiments_same_flow(&solved->flows[i], &flows[i]))
 			return false;
 	return true;
 }
@@ -213,7 +207,7 @@ static int simulated_latency(struct probe *probe, const struct probe_flow *flow,
 	struct topology_route route;
 
 	if (!simulate_machine_can(&simulated->machine, flow) ||
-	    simulate_machine_route(&simulated->machine, flow, &route) < 0) {
+	    measure_experiments_route(&simulated->machine.truth, &flow->flow, &route) < 0) {
 		diag_set(diag, 0, 0, "the simulated machine cannot move this flow");
 		return -ENOTSUP;
 	}

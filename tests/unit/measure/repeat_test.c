@@ -105,7 +105,7 @@ static void lonely_outlier_is_dropped_and_nothing_else(void **state)
 		assert_int_equal(measure_series_add(&fixture.series[2], &rate, fixture.turn++), 0);
 		run_rounds(&fixture, 5, 0, 1);
 		analysis(&fixture);
-		assert_int_equal(fixture.series[2].fates[5], MEASURE_REPEAT_OUTLIER);
+		assert_int_equal(fixture.series[2].at[5].fate, MEASURE_REPEAT_OUTLIER);
 		assert_int_equal(fixture.series[2].kept, 10);
 		assert_level(&fixture.series[2]);
 		end(&fixture);
@@ -126,8 +126,8 @@ static void neighbour_for_a_while_sets_aside_all_that_ran_then(void **state)
 		assert_level(&fixture.series[i]);
 		assert_int_not_equal(fixture.series[i].state, MEASURE_REPEAT_DISTURBED);
 		for (size_t j = 6; j < 8; j++) /* within, for all; at the edges it may be seen either way */
-			assert_int_equal(fixture.series[i].fates[j], MEASURE_REPEAT_ASIDE);
-		assert_int_equal(fixture.series[i].fates[2], MEASURE_REPEAT_KEPT);
+			assert_int_equal(fixture.series[i].at[j].fate, MEASURE_REPEAT_ASIDE);
+		assert_int_equal(fixture.series[i].at[2].fate, MEASURE_REPEAT_KEPT);
 		assert_true(fixture.series[i].kept >= 9);
 	}
 	end(&fixture);
@@ -191,7 +191,7 @@ static void one_flow_of_a_set_that_is_off_drops_the_repetition(void **state)
 	assert_int_equal(measure_series_add(&fixture.series[1], rates, fixture.turn++), 0);
 	run_rounds(&fixture, 4, 0, 1);
 	analysis(&fixture);
-	assert_int_equal(fixture.series[1].fates[4], MEASURE_REPEAT_OUTLIER);
+	assert_int_equal(fixture.series[1].at[4].fate, MEASURE_REPEAT_OUTLIER);
 	assert_level(&fixture.series[1]);
 	end(&fixture);
 }
