@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -82,15 +83,16 @@ static uint8_t *buffer_get(struct contract_end *end, size_t bytes)
 	const unsigned class = class_of(bytes);
 	struct contract_buffer *buffer = end->buffers[class];
 
-	if (!buffer)
-		return malloc((size_t)CONTRACT_LEAST_BUFFER << class);
-	end->buffers[class] = buffer->next;
-	return (uint8_t *)buffer;
+	if (buffer)
+		end->buffers[class] = buffer->next;
+	else
+		buffer = malloc(sizeof(*buffer) + ((size_t)CONTRACT_LEAST_BUFFER << class));
+	return buffer ? buffer->data : NULL;
 }
 
 static void buffer_put(struct contract_end *end, uint8_t *data, size_t bytes)
 {
-	struct contract_buffer *buffer = (struct contract_buffer *)data;
+	struct contract_buffer *buffer = (struct contract_buffer *)(data - offsetof(struct contract_buffer, data));
 
 	buffer->next = end->buffers[class_of(bytes)];
 	end->buffers[class_of(bytes)] = buffer;

@@ -47,7 +47,8 @@ struct contract_shared {
 };
 
 struct contract_buffer {
-	struct contract_buffer *next;
+	struct contract_buffer *next; /* not in the data, which a faulty transport may still write */
+	uint8_t data[];
 };
 
 struct contract_pending {
