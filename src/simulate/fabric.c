@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int simulate_fabric_init(struct simulate_fabric *fabric, size_t hosts, size_t rails, size_t switches)
@@ -44,36 +45,33 @@ static struct simulate_port port_of(int leaf, double rate_Bps)
 	return (struct simulate_port){ (uint32_t)leaf, { rate_Bps, rate_Bps } };
 }
 
-static int compare_doubles(double a, double b)
+static int compare_rates(const void *a, const void *b)
 {
-	return (a > b) - (a < b);
+	double first = *(const double *)a, second = *(const double *)b;
+
+	return (first > second) - (first < second);
 }
 
-/* Of the hosts that say theirs; INFINITY: none does. Hosts are few thousand: a selection by counting is enough. */
-static double median_rate(const struct cluster *cluster)
+double simulate_median(double *rates, size_t count)
 {
+	qsort(rates, count, sizeof(*rates), compare_rates);
+	return rates[(count - 1) / 2];
+}
+
+/* Of the hosts that say theirs; INFINITY: none does. */
+static int median_rate(const struct cluster *cluster, double *ret_Bps)
+{
+	double *rates = sys_zalloc(cluster->host_count * sizeof(*rates));
 	size_t said = 0;
 
+	if (!rates)
+		return -ENOMEM;
 	for (size_t i = 0; i < cluster->host_count; i++)
-		said += cluster->hosts[i].rate_Bps > 0;
-	for (size_t i = 0; i < cluster->host_count; i++) {
-		double rate_Bps = (double)cluster->hosts[i].rate_Bps;
-		size_t below = 0, equal = 0;
-
-		if (rate_Bps <= 0)
-			continue;
-		for (size_t j = 0; j < cluster->host_count; j++) {
-			double other_Bps = (double)cluster->hosts[j].rate_Bps;
-
-			if (other_Bps <= 0)
-				continue;
-			below += compare_doubles(other_Bps, rate_Bps) < 0;
-			equal += compare_doubles(other_Bps, rate_Bps) == 0;
-		}
-		if (below <= (said - 1) / 2 && (said - 1) / 2 < below + equal)
-			return rate_Bps;
-	}
-	return INFINITY;
+		if (cluster->hosts[i].rate_Bps)
+			rates[said++] = (double)cluster->hosts[i].rate_Bps;
+	*ret_Bps = said ? simulate_median(rates, said) : INFINITY;
+	sys_free(rates);
+	return 0;
 }
 
 /* Depths from the roots down; parents may come after their children. False: deeper than the tables. */
@@ -111,14 +109,16 @@ static int take_aggregators(const struct cluster *cluster, double median_Bps, st
 int simulate_fabric_of_cluster(const struct cluster *cluster, struct simulate_fabric *ret, struct diag *diag)
 {
 	struct simulate_fabric fabric;
-	double median_Bps = median_rate(cluster);
+	double median_Bps;
 	int r;
 
 	if (!cluster->host_count) {
 		diag_set(diag, 0, 0, "the cluster has no hosts");
 		return -EINVAL;
 	}
-	r = simulate_fabric_init(&fabric, cluster->host_count, 1, cluster->switch_count);
+	r = median_rate(cluster, &median_Bps);
+	if (r == 0)
+		r = simulate_fabric_init(&fabric, cluster->host_count, 1, cluster->switch_count);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < cluster->switch_count; i++) {

@@ -11,4 +11,7 @@ int simulate_fabric_init(struct simulate_fabric *fabric, size_t hosts, size_t ra
 /* False: switches stand too deep, or in a circle. */
 bool simulate_fabric_set_depths(struct simulate_fabric *fabric);
 
+/* Of at least one, which are sorted; of two the lesser. */
+double simulate_median(double *rates, size_t count);
+
 #endif

@@ -116,27 +116,11 @@ static void place_host(struct simulate_fabric *fabric, size_t host, size_t rail,
 	snprintf(fabric->host_names[host], SIMULATE_NAME_BYTES, "host%zu", host + 1);
 }
 
-static int make_leaf_spine(const struct shape *shape, struct simulate_fabric *ret, struct diag *diag)
+/* In each group a leaf for each rail; leaf-spine has groups of one. */
+static int make_leaves(const struct shape *shape, struct simulate_fabric *ret, struct diag *diag)
 {
-	size_t leaves = shape->numbers[0], each = shape->numbers[1];
-	int r = init(ret, leaves * each, 1, leaves + 1, diag);
-
-	if (r < 0)
-		return r;
-	ret->switches[leaves] = switch_of(SIMULATE_NONE, INFINITY);
-	snprintf(ret->switches[leaves].name, SIMULATE_NAME_BYTES, "spine");
-	for (size_t i = 0; i < leaves; i++) {
-		ret->switches[i] = switch_of((uint32_t)leaves, (double)each * shape->rate_Bps / shape->ratio);
-		snprintf(ret->switches[i].name, SIMULATE_NAME_BYTES, "leaf%zu", i + 1);
-		for (size_t j = 0; j < each; j++)
-			place_host(ret, i * each + j, 0, i, shape->rate_Bps);
-	}
-	return 0;
-}
-
-static int make_rails(const struct shape *shape, struct simulate_fabric *ret, struct diag *diag)
-{
-	size_t groups = shape->numbers[0], each = shape->numbers[1], rails = shape->numbers[2], leaves = groups * rails;
+	size_t groups = shape->numbers[0], each = shape->numbers[1], rails = shape->numbers[2] ? shape->numbers[2] : 1;
+	size_t leaves = groups * rails;
 	int r = init(ret, groups * each, rails, leaves + 1, diag);
 
 	if (r < 0)
@@ -144,8 +128,13 @@ static int make_rails(const struct shape *shape, struct simulate_fabric *ret, st
 	ret->switches[leaves] = switch_of(SIMULATE_NONE, INFINITY);
 	snprintf(ret->switches[leaves].name, SIMULATE_NAME_BYTES, "spine");
 	for (size_t i = 0; i < leaves; i++) {
+		char *name = ret->switches[i].name;
+
 		ret->switches[i] = switch_of((uint32_t)leaves, (double)each * shape->rate_Bps / shape->ratio);
-		snprintf(ret->switches[i].name, SIMULATE_NAME_BYTES, "group%zu-rail%zu", i / rails + 1, i % rails);
+		if (shape->numbers[2])
+			snprintf(name, SIMULATE_NAME_BYTES, "group%zu-rail%zu", i / rails + 1, i % rails);
+		else
+			snprintf(name, SIMULATE_NAME_BYTES, "leaf%zu", i + 1);
 		for (size_t j = 0; j < each; j++)
 			place_host(ret, i / rails * each + j, i % rails, i, shape->rate_Bps);
 	}
@@ -179,9 +168,9 @@ static int make_fat_tree(const struct shape *shape, struct simulate_fabric *ret,
 }
 
 static const struct kind kinds[] = {
-	{ "leaf-spine", 2, "leaf-spine:LEAVESxHOSTS,RATIO:1,RATE", make_leaf_spine },
+	{ "leaf-spine", 2, "leaf-spine:LEAVESxHOSTS,RATIO:1,RATE", make_leaves },
 	{ "fat-tree", 1, "fat-tree:K,RATIO:1,RATE", make_fat_tree },
-	{ "rail-optimised", 3, "rail-optimised:GROUPSxHOSTSxRAILS,RATIO:1,RATE", make_rails },
+	{ "rail-optimised", 3, "rail-optimised:GROUPSxHOSTSxRAILS,RATIO:1,RATE", make_leaves },
 };
 
 int simulate_fabric_make(const char *text, struct simulate_fabric *ret, struct diag *diag)

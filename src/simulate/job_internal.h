@@ -68,5 +68,6 @@ int simulate_flows(const struct simulate_build *build);
 
 /* xorshift64*; *state is not 0. */
 uint64_t simulate_draw(uint64_t *state, uint64_t below);
+void simulate_shuffle(uint32_t *list, size_t count, uint64_t *state);
 
 #endif

@@ -49,13 +49,8 @@ static int permutation(struct simulate_build *build)
 
 	for (uint32_t i = 0; r == 0 && i < hosts; i++)
 		order[i] = i;
-	for (size_t i = hosts; r == 0 && i > 1; i--) {
-		size_t other = simulate_draw(&state, i);
-		uint32_t last = order[i - 1];
-
-		order[i - 1] = order[other];
-		order[other] = last;
-	}
+	if (r == 0)
+		simulate_shuffle(order, hosts, &state);
 	for (size_t i = 0; r == 0 && hosts > 1 && i < hosts; i++)
 		r = send_parts(build, order[i], order[(i + 1) % hosts], build->job->bytes);
 	sys_free(order);

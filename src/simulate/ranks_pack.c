@@ -13,7 +13,8 @@
 
 struct pack {
 	const struct simulate_fabric *fabric;
-	uint32_t *rank;         /* of each switch: in which order those of one parent are walked */
+	uint32_t *
+		rank; /* the one block of all of these. Of each switch: in which order those of one parent are walked */
 	uint32_t *first, *next; /* children of each switch, by rank */
 	uint32_t *hosts;        /* all, unit after unit */
 	uint32_t *home;         /* of each unit: the lowest switch that has all of it, or SIMULATE_NONE: above all */
@@ -125,13 +126,8 @@ static void order_switches(struct pack *pack, uint64_t seed)
 		pack->rank[i] = i;
 		pack->first[i] = SIMULATE_NONE;
 	}
-	for (size_t i = fabric->switch_count; seed && i > 1; i--) {
-		size_t other = simulate_draw(&state, i);
-		uint32_t last = pack->rank[i - 1];
-
-		pack->rank[i - 1] = pack->rank[other];
-		pack->rank[other] = last;
-	}
+	if (seed)
+		simulate_shuffle(pack->rank, fabric->switch_count, &state);
 	for (size_t i = fabric->switch_count; i-- > 0;) {
 		uint32_t at = pack->rank[i], parent = fabric->switches[at].parent;
 
@@ -225,35 +221,24 @@ static int choose(struct pack *pack, size_t needed)
 
 /* ------------------------------------------------------------------------------------------------------------- whole */
 
-static void pack_fini(struct pack *pack)
-{
-	sys_free(pack->rank);
-	sys_free(pack->first);
-	sys_free(pack->next);
-	sys_free(pack->hosts);
-	sys_free(pack->home);
-	sys_free(pack->scratch);
-	sys_free(pack->scratch_home);
-	sys_free(pack->left);
-}
-
 static int pack_init(struct pack *pack, const struct ranks_model *model, const uint32_t *hosts, size_t count)
 {
-	size_t switches = model->fabric->switch_count + 1;
+	size_t switches = model->fabric->switch_count;
 
-	*pack = (struct pack){ .fabric = model->fabric, .unit_hosts = 1 };
-	pack->rank = sys_zalloc(switches * sizeof(uint32_t));
-	pack->first = sys_zalloc(switches * sizeof(uint32_t));
-	pack->next = sys_zalloc(switches * sizeof(uint32_t));
-	pack->hosts = sys_zalloc((count + 1) * sizeof(uint32_t));
-	pack->home = sys_zalloc((count + 1) * sizeof(uint32_t));
-	pack->scratch = sys_zalloc((count + 1) * sizeof(uint32_t));
-	pack->scratch_home = sys_zalloc((count + 1) * sizeof(uint32_t));
-	pack->left = sys_zalloc((count + 1) * sizeof(uint32_t));
-	if (!pack->rank || !pack->first || !pack->next || !pack->hosts || !pack->home || !pack->scratch ||
-	    !pack->scratch_home || !pack->left)
+	*pack = (struct pack){ .fabric = model->fabric, .unit_hosts = 1, .unit_count = count };
+	pack->rank = sys_zalloc((3 * switches + 5 * count + 1) * sizeof(*pack->rank));
+	if (!pack->rank)
 		return -ENOMEM;
+	pack->first = pack->rank + switches;
+	pack->next = pack->first + switches;
+	pack->hosts = pack->next + switches;
+	pack->home = pack->hosts + count;
+	pack->scratch = pack->home + count;
+	pack->scratch_home = pack->scratch + count;
+	pack->left = pack->scratch_home + count;
 	memcpy(pack->hosts, hosts, count * sizeof(*hosts));
+	for (size_t i = 0; i < count; i++)
+		pack->home[i] = model->fabric->nics[hosts[i] * model->fabric->rail_count].leaf;
 	return 0;
 }
 
@@ -264,9 +249,6 @@ int ranks_pack(const struct ranks_model *model, const uint32_t *hosts, size_t ho
 	int r = pack_init(&pack, model, hosts, host_count);
 
 	if (r == 0) {
-		pack.unit_count = host_count;
-		for (size_t i = 0; i < host_count; i++)
-			pack.home[i] = model->fabric->nics[pack.hosts[i] * model->fabric->rail_count].leaf;
 		order_switches(&pack, seed);
 		r = make_larger(&pack, tensor);
 	}
@@ -279,6 +261,14 @@ int ranks_pack(const struct ranks_model *model, const uint32_t *hosts, size_t ho
 		r = make_larger(&pack, 1);
 	if (r == 0)
 		memcpy(ret, pack.hosts, model->hosts * sizeof(*ret));
-	pack_fini(&pack);
+	sys_free(pack.rank);
 	return r;
+}
+
+int simulate_order_leaf(const struct simulate_fabric *fabric, uint32_t *ret)
+{
+	struct ranks_model model = { .fabric = fabric, .layout = { 1, 1, 1, 1 }, .hosts = fabric->host_count };
+
+	simulate_order_rank(fabric, ret);
+	return ranks_pack(&model, ret, fabric->host_count, 0, ret);
 }

@@ -7,25 +7,13 @@
 #include "aggregate/schedule.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "simulate/job_internal.h"
-#include "simulate/tiers_internal.h"
 
 #include <errno.h>
 #include <math.h>
 
 enum { SEGMENT_BYTES = 256 << 10 }; /* the engine's longest; docs/design/aggregation.md */
 
-/* The job's leaves on a rail, as the shares know them, and where each place is. */
-struct tiers {
-	struct simulate_place *places;
-	struct simulate_end *ends; /* of places */
-	struct simulate_leaf *leaves;
-	uint32_t *leaf_of;     /* of switches, or SIMULATE_NONE */
-	uint32_t *first_place; /* of leaves: one that is there */
-	size_t place_count, leaf_count;
-};
-
-static void tiers_fini(struct tiers *tiers)
+static void tiers_fini(struct simulate_tiers *tiers)
 {
 	sys_free(tiers->places);
 	sys_free(tiers->ends);
@@ -34,7 +22,7 @@ static void tiers_fini(struct tiers *tiers)
 	sys_free(tiers->first_place);
 }
 
-static void add_place(const struct simulate_build *build, struct tiers *tiers, struct simulate_end end,
+static void add_place(const struct simulate_build *build, struct simulate_tiers *tiers, struct simulate_end end,
 		      const struct simulate_port *port)
 {
 	const double *uplink_Bps = build->fabric->switches[port->leaf].capacity_Bps;
@@ -55,7 +43,7 @@ static void add_place(const struct simulate_build *build, struct tiers *tiers, s
 }
 
 /* Aggregators of the rail's own leaves, and of switches above them. */
-static bool serves(const struct simulate_build *build, const struct tiers *tiers, size_t rail, uint32_t leaf)
+static bool serves(const struct simulate_build *build, const struct simulate_tiers *tiers, size_t rail, uint32_t leaf)
 {
 	const struct simulate_fabric *fabric = build->fabric;
 
@@ -68,12 +56,12 @@ static bool serves(const struct simulate_build *build, const struct tiers *tiers
 	return !rail; /* on a switch above, for the first rail alone */
 }
 
-static int tiers_init(const struct simulate_build *build, size_t rail, struct tiers *tiers)
+static int tiers_init(const struct simulate_build *build, size_t rail, struct simulate_tiers *tiers)
 {
 	const struct simulate_fabric *fabric = build->fabric;
 	size_t room = build->job->host_count + fabric->aggregator_count + 1;
 
-	*tiers = (struct tiers){ .place_count = 0 };
+	*tiers = (struct simulate_tiers){ .place_count = 0 };
 	tiers->places = sys_zalloc(room * sizeof(*tiers->places));
 	tiers->ends = sys_zalloc(room * sizeof(*tiers->ends));
 	tiers->leaves = sys_zalloc(room * sizeof(*tiers->leaves));
@@ -109,7 +97,7 @@ static void cross_nic(struct simulate_build *build, struct simulate_end end, dou
 }
 
 /* A leaf sends its sum of what another roots, and the results of what it roots itself. */
-static void cross_uplinks(struct simulate_build *build, const struct tiers *tiers)
+static void cross_uplinks(struct simulate_build *build, const struct simulate_tiers *tiers)
 {
 	for (size_t i = 0; i < tiers->leaf_count; i++)
 		for (size_t j = 0; j < tiers->leaf_count; j++) {
@@ -127,7 +115,8 @@ static void cross_uplinks(struct simulate_build *build, const struct tiers *tier
  * What no window of calls can be had for: sums go up to the leaf and the root and come down again, as many messages after
  * each other as there are levels, and what is in flight bounds how much moves in one such round.
  */
-static struct simulate_pipe bound_pipe(const struct simulate_build *build, const struct tiers *tiers, double bytes)
+static struct simulate_pipe bound_pipe(const struct simulate_build *build, const struct simulate_tiers *tiers,
+				       double bytes)
 {
 	const struct simulate_settings *settings = build->settings;
 	double segment_bytes = fmin(bytes, SEGMENT_BYTES), rate_Bps = simulate_all_alone_Bps(build),
@@ -145,7 +134,7 @@ static bool too_many(const struct simulate_build *build)
 	       build->fabric->aggregator_count > SCHEDULE_AGGREGATORS_MAX;
 }
 
-static int add_pipe(struct simulate_build *build, const struct tiers *tiers)
+static int add_pipe(struct simulate_build *build, const struct simulate_tiers *tiers)
 {
 	double bytes = build->job->bytes / (double)build->fabric->rail_count;
 	struct simulate_pipe pipe = { .part = 1 };
@@ -162,14 +151,13 @@ static int add_pipe(struct simulate_build *build, const struct tiers *tiers)
 	if (build->bound)
 		pipe = bound_pipe(build, tiers, bytes);
 	else if (build->job->host_count > 1)
-		r = simulate_tiers_by_window(build, tiers->places, tiers->ends, tiers->place_count, tiers->leaves,
-					     tiers->leaf_count, &pipe.least_s);
+		r = simulate_tiers_by_window(build, tiers, &pipe.least_s);
 	return r < 0 ? r : simulate_add_pipe(build, bytes, pipe);
 }
 
 static int pipe_on(struct simulate_build *build, size_t rail)
 {
-	struct tiers tiers;
+	struct simulate_tiers tiers;
 	double s_per_B;
 	int r = tiers_init(build, rail, &tiers);
 
@@ -211,7 +199,7 @@ int simulate_tiers(struct simulate_build *build)
 		return -EINVAL;
 	}
 	for (size_t rail = 0; r == 0 && rail < build->fabric->rail_count; rail++) {
-		struct tiers tiers;
+		struct simulate_tiers tiers;
 
 		if (!steps) {
 			r = pipe_on(build, rail);
@@ -219,8 +207,7 @@ int simulate_tiers(struct simulate_build *build)
 		}
 		r = tiers_init(build, rail, &tiers);
 		if (r == 0)
-			r = simulate_tiers_by_steps(build, tiers.places, tiers.ends, tiers.place_count, tiers.leaves,
-						    tiers.leaf_count);
+			r = simulate_tiers_by_steps(build, &tiers);
 		tiers_fini(&tiers);
 	}
 	return r;

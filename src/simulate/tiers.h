@@ -5,9 +5,7 @@
 #ifndef TRIBUTARY_SIMULATE_TIERS_H
 #define TRIBUTARY_SIMULATE_TIERS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "simulate/job_internal.h"
 
 struct simulate_place {
 	uint32_t leaf; /* dense, from 0 */
@@ -20,11 +18,28 @@ struct simulate_leaf {
 	double root;       /* result: what it roots; all of them: 1 */
 	size_t hosts;      /* result */
 };
+/* The job's leaves on a rail, as the shares know them, and where each place is. */
+struct simulate_tiers {
+	struct simulate_place *places; /* hosts first */
+	struct simulate_end *ends;     /* of places */
+	struct simulate_leaf *leaves;  /* numbered by first appearance */
+	uint32_t *leaf_of;             /* of switches, or SIMULATE_NONE */
+	uint32_t *first_place;         /* of leaves: one that is there */
+	size_t place_count, leaf_count;
+};
+
 /*
  * The first place is a host. An aggregator with less than a quarter of the hosts' median gets nothing. *ret: seconds that
  * the slowest link takes for each byte. -ENOMEM.
  */
 int simulate_tiers_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
 			 size_t leaf_count, double *ret_s_per_B);
+
+int simulate_tiers_by_steps(struct simulate_build *build, const struct simulate_tiers *tiers);
+/*
+ * What it takes alone, worked out from as many calls as fill the links and go on for a while: the cost does not depend on
+ * the bytes. The build's network stays as it is.
+ */
+int simulate_tiers_by_window(struct simulate_build *build, const struct simulate_tiers *tiers, double *ret_s);
 
 #endif

@@ -2,22 +2,15 @@
 
 #include "aggregate/schedule_shares.h"
 #include "base/sys.h"
+#include "simulate/fabric_internal.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum { SLOW_AGGREGATOR = 4 };
 
 /* In place of what bounds nothing, relative to the fastest that is known. */
 #define UNBOUNDED 1e6
-
-static int compare_rates(const void *a, const void *b)
-{
-	double first = *(const double *)a, second = *(const double *)b;
-
-	return (first > second) - (first < second);
-}
 
 static int median_of(const struct simulate_place *places, size_t count, double *ret_Bps)
 {
@@ -29,8 +22,7 @@ static int median_of(const struct simulate_place *places, size_t count, double *
 	for (size_t i = 0; i < count; i++)
 		if (!places[i].aggregator)
 			rates[hosts++] = places[i].rate_Bps;
-	qsort(rates, hosts, sizeof(*rates), compare_rates);
-	*ret_Bps = hosts ? rates[(hosts - 1) / 2] : 0;
+	*ret_Bps = hosts ? simulate_median(rates, hosts) : 0;
 	sys_free(rates);
 	return 0;
 }

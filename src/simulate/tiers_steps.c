@@ -3,7 +3,7 @@
  * their sums to the root, and the result goes back the same way. A host begins a call when the one that many before it is
  * through (operations in flight): all of it is there, and with aggregators all hosts have said so to each other.
  */
-#include "simulate/tiers_internal.h"
+#include "simulate/tiers.h"
 
 #include "aggregate/schedule.h"
 #include "base/sys.h"
@@ -23,13 +23,12 @@ enum {
 
 struct steps {
 	struct simulate_build *build;
-	const struct simulate_end *ends;
-	size_t place_count, host_count, leaf_count;
+	const struct simulate_tiers *tiers;
+	size_t host_count;
 	struct schedule *schedule;
-	const struct simulate_place *places;
-	uint32_t *
-		inputs; /* of the segment: the flow of each host to its aggregator, SIMULATE_NONE where there is none */
-	uint32_t *sums; /* and of each leaf to the root */
+	/* Of the segment: the flow of each host to its aggregator, SIMULATE_NONE where there is none. */
+	uint32_t *inputs;  /* the one block of all of these but turns */
+	uint32_t *sums;    /* and of each leaf to the root */
 	uint32_t *through; /* [in_flight × host_count]: with whose end a call is through at a host, by turns */
 	uint32_t *drained; /* [host_count]: a host has all of the call that is being added */
 	uint32_t *words;   /* [2 × host_count]: for agree(), of two steps */
@@ -46,7 +45,7 @@ static double known_rate(double rate_Bps)
 	return isinf(rate_Bps) ? 0 : rate_Bps;
 }
 
-static int make_schedule(struct steps *steps, const struct simulate_leaf *leaves)
+static int make_schedule(struct steps *steps)
 {
 	struct schedule_group *group = sys_zalloc(sizeof(*group));
 	int r;
@@ -54,15 +53,17 @@ static int make_schedule(struct steps *steps, const struct simulate_leaf *leaves
 	if (!group)
 		return -ENOMEM;
 	group->member_count = steps->host_count;
-	group->node_count = group->host_count = steps->place_count;
-	group->leaf_count = steps->leaf_count;
-	for (size_t i = 0; i < steps->place_count; i++)
-		group->nodes[i] = (struct schedule_node){ .host = (uint16_t)i,
-							  .leaf = (uint16_t)steps->places[i].leaf,
-							  .rate_Bps = (uint64_t)known_rate(steps->places[i].rate_Bps),
-							  .aggregator = steps->places[i].aggregator };
-	for (size_t i = 0; i < steps->leaf_count; i++)
-		group->uplink_out_Bps[i] = group->uplink_in_Bps[i] = (uint64_t)known_rate(leaves[i].uplink_Bps);
+	group->node_count = group->host_count = steps->tiers->place_count;
+	group->leaf_count = steps->tiers->leaf_count;
+	for (size_t i = 0; i < steps->tiers->place_count; i++)
+		group->nodes[i] =
+			(struct schedule_node){ .host = (uint16_t)i,
+						.leaf = (uint16_t)steps->tiers->places[i].leaf,
+						.rate_Bps = (uint64_t)known_rate(steps->tiers->places[i].rate_Bps),
+						.aggregator = steps->tiers->places[i].aggregator };
+	for (size_t i = 0; i < steps->tiers->leaf_count; i++)
+		group->uplink_out_Bps[i] = group->uplink_in_Bps[i] =
+			(uint64_t)known_rate(steps->tiers->leaves[i].uplink_Bps);
 	r = schedule_new(group, &steps->schedule);
 	sys_free(group);
 	return r;
@@ -70,7 +71,8 @@ static int make_schedule(struct steps *steps, const struct simulate_leaf *leaves
 
 static int pass_on(struct steps *steps, size_t from, size_t to, double bytes, uint32_t *ret)
 {
-	return simulate_send(steps->build, steps->ends[from], steps->ends[to], SIMULATE_PATTERN_COUNT, bytes, ret);
+	return simulate_send(steps->build, steps->tiers->ends[from], steps->tiers->ends[to], SIMULATE_PATTERN_COUNT,
+			     bytes, ret);
 }
 
 /* A host sends its inputs oldest first, a few at once: the next one begins when one of these is sent. */
@@ -111,7 +113,7 @@ static int after_leaf(struct steps *steps, size_t leaf, uint32_t flow)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < steps->host_count; i++) {
-		if (steps->places[i].leaf != leaf)
+		if (steps->tiers->places[i].leaf != leaf)
 			continue;
 		r = steps->inputs[i] == SIMULATE_NONE ? after_begin(steps, i, flow)
 						      : after(steps, flow, steps->inputs[i]);
@@ -124,7 +126,7 @@ static int go_up(struct steps *steps, const struct schedule_segment *segment, do
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < steps->host_count; i++) {
-		uint16_t to = segment->leaf_node[steps->places[i].leaf];
+		uint16_t to = segment->leaf_node[steps->tiers->places[i].leaf];
 
 		steps->inputs[i] = SIMULATE_NONE;
 		if (to == i)
@@ -133,7 +135,7 @@ static int go_up(struct steps *steps, const struct schedule_segment *segment, do
 		if (r == 0)
 			r = after_begin(steps, i, steps->inputs[i]);
 	}
-	for (size_t leaf = 0; r == 0 && leaf < steps->leaf_count; leaf++) {
+	for (size_t leaf = 0; r == 0 && leaf < steps->tiers->leaf_count; leaf++) {
 		steps->sums[leaf] = SIMULATE_NONE;
 		if (leaf == segment->root_leaf || segment->leaf_node[leaf] == SCHEDULE_NONE)
 			continue;
@@ -152,9 +154,9 @@ static int go_down(struct steps *steps, const struct schedule_segment *segment, 
 
 	if (r == 0)
 		r = after_leaf(steps, segment->root_leaf, root);
-	for (size_t leaf = 0; r == 0 && leaf < steps->leaf_count; leaf++)
+	for (size_t leaf = 0; r == 0 && leaf < steps->tiers->leaf_count; leaf++)
 		r = after(steps, root, steps->sums[leaf]);
-	for (size_t leaf = 0; r == 0 && leaf < steps->leaf_count; leaf++) {
+	for (size_t leaf = 0; r == 0 && leaf < steps->tiers->leaf_count; leaf++) {
 		uint32_t result = root;
 
 		if (segment->leaf_node[leaf] == SCHEDULE_NONE)
@@ -167,7 +169,7 @@ static int go_down(struct steps *steps, const struct schedule_segment *segment, 
 		for (size_t i = 0; r == 0 && i < steps->host_count; i++) {
 			uint32_t done = result;
 
-			if (steps->places[i].leaf != leaf)
+			if (steps->tiers->places[i].leaf != leaf)
 				continue;
 			if (segment->leaf_node[leaf] != i)
 				r = pass_on(steps, segment->leaf_node[leaf], i, bytes, &done);
@@ -186,7 +188,7 @@ static uint64_t slowest_Bps(const struct steps *steps)
 	double rate_Bps = INFINITY;
 
 	for (size_t i = 0; i < steps->host_count; i++)
-		rate_Bps = fmin(rate_Bps, steps->places[i].rate_Bps);
+		rate_Bps = fmin(rate_Bps, steps->tiers->places[i].rate_Bps);
 	return (uint64_t)known_rate(rate_Bps);
 }
 
@@ -197,10 +199,11 @@ static size_t abreast_to_aggregators(const struct steps *steps)
 	return (size_t)fmax(1, round(in_flight / ABREAST_PART));
 }
 
-static int steps_init(struct steps *steps, const struct simulate_leaf *leaves)
+static int steps_init(struct steps *steps)
 {
 	const struct simulate_build *build = steps->build;
-	int r = make_schedule(steps, leaves);
+	size_t hosts = steps->host_count;
+	int r = make_schedule(steps);
 
 	if (r < 0)
 		return r;
@@ -209,20 +212,20 @@ static int steps_init(struct steps *steps, const struct simulate_leaf *leaves)
 							      schedule_segment_least_bytes(slowest_Bps(steps)));
 	steps->in_flight = build->settings->in_flight > 1 ? build->settings->in_flight : 1;
 	steps->word_s = steps->latency_s + (slowest_Bps(steps) ? WORD_BEHIND_BYTES / (double)slowest_Bps(steps) : 0);
-	for (size_t i = 0; i < steps->place_count; i++)
-		steps->served |= steps->places[i].aggregator;
+	for (size_t i = 0; i < steps->tiers->place_count; i++)
+		steps->served |= steps->tiers->places[i].aggregator;
 	steps->abreast = steps->served ? abreast_to_aggregators(steps) : ABREAST;
-	steps->through = sys_zalloc((steps->in_flight * steps->host_count + 1) * sizeof(*steps->through));
-	steps->drained = sys_zalloc((steps->host_count + 1) * sizeof(*steps->drained));
-	steps->words = sys_zalloc((2 * steps->host_count + 1) * sizeof(*steps->words));
-	steps->inputs = sys_zalloc((steps->host_count + 1) * sizeof(*steps->inputs));
-	steps->sums = sys_zalloc((steps->leaf_count + 1) * sizeof(*steps->sums));
-	steps->sent = sys_zalloc((steps->host_count * steps->abreast + 1) * sizeof(*steps->sent));
-	steps->turns = sys_zalloc((steps->host_count + 1) * sizeof(*steps->turns));
-	if (!steps->through || !steps->drained || !steps->words || !steps->inputs || !steps->sums || !steps->sent ||
-	    !steps->turns)
+	steps->turns = sys_zalloc((hosts + 1) * sizeof(*steps->turns));
+	steps->inputs = sys_zalloc(((4 + steps->in_flight + steps->abreast) * hosts + steps->tiers->leaf_count) *
+				   sizeof(*steps->inputs));
+	if (!steps->turns || !steps->inputs)
 		return -ENOMEM;
-	for (size_t i = 0; i < steps->host_count * steps->abreast; i++)
+	steps->sums = steps->inputs + hosts;
+	steps->through = steps->sums + steps->tiers->leaf_count;
+	steps->drained = steps->through + steps->in_flight * hosts;
+	steps->words = steps->drained + hosts;
+	steps->sent = steps->words + 2 * hosts;
+	for (size_t i = 0; i < hosts * steps->abreast; i++)
 		steps->sent[i] = SIMULATE_NONE;
 	return 0;
 }
@@ -231,12 +234,7 @@ static void steps_fini(struct steps *steps)
 {
 	schedule_free(steps->schedule);
 	sys_free(steps->inputs);
-	sys_free(steps->sums);
-	sys_free(steps->sent);
 	sys_free(steps->turns);
-	sys_free(steps->through);
-	sys_free(steps->drained);
-	sys_free(steps->words);
 }
 
 /* A moment: no bytes and no way. */
@@ -334,24 +332,18 @@ static int add_calls(struct steps *steps, double bytes)
 	return r;
 }
 
-static struct steps steps_of(struct simulate_build *build, const struct simulate_place *places,
-			     const struct simulate_end *ends, size_t place_count, size_t leaf_count)
+static struct steps steps_of(struct simulate_build *build, const struct simulate_tiers *tiers)
 {
 	return (struct steps){ .build = build,
-			       .ends = ends,
-			       .place_count = place_count,
+			       .tiers = tiers,
 			       .host_count = build->job->host_count,
-			       .leaf_count = leaf_count,
-			       .places = places,
 			       .latency_s = build->settings->latency_s };
 }
 
-int simulate_tiers_by_steps(struct simulate_build *build, const struct simulate_place *places,
-			    const struct simulate_end *ends, size_t place_count, const struct simulate_leaf *leaves,
-			    size_t leaf_count)
+int simulate_tiers_by_steps(struct simulate_build *build, const struct simulate_tiers *tiers)
 {
-	struct steps steps = steps_of(build, places, ends, place_count, leaf_count);
-	int r = steps_init(&steps, leaves);
+	struct steps steps = steps_of(build, tiers);
+	int r = steps_init(&steps);
 
 	if (r == 0)
 		r = add_calls(&steps, build->job->bytes / (double)build->fabric->rail_count);
@@ -376,7 +368,7 @@ static struct window window_of(const struct steps *steps, double calls)
 {
 	const struct simulate_settings *settings = steps->build->settings;
 	double flows = ceil(steps->operation_bytes / steps->segment_bytes) *
-		       (2 * (double)steps->host_count + (double)steps->leaf_count);
+		       (2 * (double)steps->host_count + (double)steps->tiers->leaf_count);
 	double many = fmin(ceil(calls), fmax((double)settings->window_steps / flows, LEAST * settings->in_flight));
 	struct window window = { .calls = (size_t)many };
 
@@ -421,16 +413,14 @@ static int run_window(struct steps *steps, const struct window *window, double b
 	return r;
 }
 
-int simulate_tiers_by_window(struct simulate_build *build, const struct simulate_place *places,
-			     const struct simulate_end *ends, size_t place_count, const struct simulate_leaf *leaves,
-			     size_t leaf_count, double *ret_s)
+int simulate_tiers_by_window(struct simulate_build *build, const struct simulate_tiers *tiers, double *ret_s)
 {
-	struct steps steps = steps_of(build, places, ends, place_count, leaf_count);
+	struct steps steps = steps_of(build, tiers);
 	struct flow_network *network = build->network;
 	int r = flow_network_new(build->capacity_Bps, simulate_link_count(build->fabric), &build->network);
 
 	if (r == 0) {
-		r = steps_init(&steps, leaves);
+		r = steps_init(&steps);
 		if (r == 0) {
 			double bytes = build->job->bytes / (double)build->fabric->rail_count;
 			struct window window = window_of(&steps, bytes / steps.operation_bytes);

@@ -20,7 +20,7 @@ enum { MANY_HOSTS = 256, FIRST_FLOWS = 16384 };
 
 struct tree {
 	size_t count;
-	uint32_t *parent; /* SIMULATE_NONE: the root */
+	uint32_t *parent; /* the one block of all of these; SIMULATE_NONE: the root */
 	uint32_t *order;  /* every node after its parent */
 	uint32_t *first_child, *next_child;
 	uint32_t *up, *down; /* last flows to the parent, and from it */
@@ -56,17 +56,6 @@ uint32_t simulate_tree_parent(uint32_t node, uint32_t count, bool second)
 	return parent == SIMULATE_NONE ? SIMULATE_NONE : node_at(parent, count, second);
 }
 
-static void tree_fini(struct tree *tree)
-{
-	sys_free(tree->parent);
-	sys_free(tree->order);
-	sys_free(tree->first_child);
-	sys_free(tree->next_child);
-	sys_free(tree->up);
-	sys_free(tree->down);
-	*tree = (struct tree){ .count = 0 };
-}
-
 static uint32_t depth_of(const struct tree *tree, uint32_t node)
 {
 	uint32_t depth = 0;
@@ -91,19 +80,14 @@ static void put_in_order(struct tree *tree)
 
 static int tree_init(struct tree *tree, size_t count, bool second)
 {
-	size_t room = count + 1;
-
-	*tree = (struct tree){ .count = count };
-	tree->parent = sys_zalloc(room * sizeof(*tree->parent));
-	tree->order = sys_zalloc(room * sizeof(*tree->order));
-	tree->first_child = sys_zalloc(room * sizeof(*tree->first_child));
-	tree->next_child = sys_zalloc(room * sizeof(*tree->next_child));
-	tree->up = sys_zalloc(room * sizeof(*tree->up));
-	tree->down = sys_zalloc(room * sizeof(*tree->down));
-	if (!tree->parent || !tree->order || !tree->first_child || !tree->next_child || !tree->up || !tree->down) {
-		tree_fini(tree);
+	*tree = (struct tree){ .count = count, .parent = sys_zalloc((6 * count + 1) * sizeof(*tree->parent)) };
+	if (!tree->parent)
 		return -ENOMEM;
-	}
+	tree->order = tree->parent + count;
+	tree->first_child = tree->order + count;
+	tree->next_child = tree->first_child + count;
+	tree->up = tree->next_child + count;
+	tree->down = tree->up + count;
 	for (uint32_t i = 0; i < count; i++) {
 		tree->parent[i] = simulate_tree_parent(i, (uint32_t)count, second);
 		tree->first_child[i] = SIMULATE_NONE;
@@ -258,7 +242,7 @@ int simulate_tree(struct simulate_build *build)
 	for (size_t rail = 0; r == 0 && rail < build->fabric->rail_count; rail++)
 		r = build->steps && build->job->host_count > 1 ? add_steps(build, rail, trees)
 							       : add_pipes(build, rail, trees);
-	tree_fini(&trees[0]);
-	tree_fini(&trees[1]);
+	sys_free(trees[0].parent);
+	sys_free(trees[1].parent);
 	return r;
 }
