@@ -224,6 +224,8 @@ uint32_t topology_find_limit(const struct topology *topology, const char *name);
 uint32_t topology_find_pair(const struct topology *topology, uint32_t from, uint32_t to);
 /* The link towards the CPU: the one whose `lower` end it is (PCI, C2C, internal or memory); TOPOLOGY_NONE for a CPU. */
 uint32_t topology_uplink(const struct topology *topology, uint32_t vertex);
+/* The link of a NIC to its network; the first of several; TOPOLOGY_NONE: there is none. */
+uint32_t topology_wire_of(const struct topology *topology, uint32_t nic);
 /* The CPU above a vertex (itself, if it is one), and that CPU's memory. */
 uint32_t topology_cpu_of(const struct topology *topology, uint32_t vertex);
 uint32_t topology_memory_of(const struct topology *topology, uint32_t vertex);

@@ -89,15 +89,8 @@ struct ncclxml_link_value ncclxml_link_value_for(const struct topology_link *lin
 
 uint64_t ncclxml_wire_rate(const struct topology *topology, uint32_t nic)
 {
-	for (size_t i = 0; i < topology->link_count; i++) {
-		const struct topology_link *link = &topology->links[i];
-		uint64_t rate_Bps;
+	uint32_t wire = topology_wire_of(topology, nic);
+	uint64_t rate_Bps = wire == TOPOLOGY_NONE ? 0 : ncclxml_link_rate(&topology->links[wire], NULL);
 
-		if (link->kind != TOPOLOGY_LINK_NETWORK || (link->lower != nic && link->upper != nic))
-			continue;
-		rate_Bps = ncclxml_link_rate(link, NULL);
-		if (rate_Bps)
-			return rate_Bps;
-	}
-	return topology->vertices[nic].nic.speed_Bps;
+	return rate_Bps ? rate_Bps : topology->vertices[nic].nic.speed_Bps;
 }

@@ -215,20 +215,15 @@ static bool has_gdr(const struct topology *topology, uint32_t nic, uint32_t gpu,
 static int charge_wire(struct builder *builder, size_t hop, size_t nic, bool out)
 {
 	const struct topology *topology = builder->topology;
-	uint32_t vertex = builder->request->nics[nic];
+	uint32_t vertex = builder->request->nics[nic], wire = topology_wire_of(topology, vertex);
 
-	for (size_t i = 0; i < topology->link_count; i++) {
-		const struct topology_link *link = &topology->links[i];
-		enum topology_direction direction;
-		int r;
+	if (wire != TOPOLOGY_NONE) {
+		const struct topology_link *link = &topology->links[wire];
+		enum topology_direction direction = (link->lower == vertex) == out ? TOPOLOGY_UP : TOPOLOGY_DOWN;
+		int r = charge_link(builder, hop, topology_directed(wire, direction));
 
-		if (link->kind != TOPOLOGY_LINK_NETWORK || (link->lower != vertex && link->upper != vertex))
-			continue;
-		direction = (link->lower == vertex) == out ? TOPOLOGY_UP : TOPOLOGY_DOWN;
-		r = charge_link(builder, hop, topology_directed((uint32_t)i, direction));
 		if (r < 0 || known_Bps(&link->capacity[direction]))
 			return r;
-		break;
 	}
 	return charge(builder, hop, wires_at(topology) + 2 * nic + out);
 }

@@ -194,17 +194,6 @@ static int walk_gpus(struct verifier *verifier, size_t channel, uint8_t from_pla
 	return walk_by_host(verifier, channel, from, to, to);
 }
 
-static uint32_t wire_of(const struct verifier *verifier, uint32_t nic)
-{
-	for (size_t i = 0; i < verifier->topology->link_count; i++) {
-		const struct topology_link *link = &verifier->topology->links[i];
-
-		if (link->kind == TOPOLOGY_LINK_NETWORK && (link->lower == nic || link->upper == nic))
-			return (uint32_t)i;
-	}
-	return TOPOLOGY_NONE;
-}
-
 /* Between a NIC and the GPU that it reads or writes, or whose CPU's memory it does. */
 static int walk_to_nic(struct verifier *verifier, size_t channel, uint32_t nic, uint32_t gpu, bool out)
 {
@@ -243,7 +232,7 @@ static uint8_t sender_of(const struct verifier *verifier, uint8_t nic_place, uin
 
 static int walk_nic(struct verifier *verifier, size_t channel, uint8_t nic_place, uint8_t gpu_place, bool out)
 {
-	uint32_t nic = verifier->request->nics[nic_place], wire = wire_of(verifier, nic);
+	uint32_t nic = verifier->request->nics[nic_place], wire = topology_wire_of(verifier->topology, nic);
 	uint8_t near = out ? sender_of(verifier, nic_place, gpu_place) : gpu_place;
 
 	if (wire != TOPOLOGY_NONE) {
@@ -362,7 +351,7 @@ static uint64_t bytes_per_s(const struct topology_capacity *capacity)
 /* The link to the network knows better than the NIC's speed, if it knows. */
 static bool knows_wire(const struct verifier *verifier, uint32_t nic, bool out)
 {
-	uint32_t wire = wire_of(verifier, nic);
+	uint32_t wire = topology_wire_of(verifier->topology, nic);
 	const struct topology_link *link = wire != TOPOLOGY_NONE ? &verifier->topology->links[wire] : NULL;
 
 	return link && bytes_per_s(&link->capacity[out == (link->lower == nic) ? TOPOLOGY_UP : TOPOLOGY_DOWN]);

@@ -121,19 +121,10 @@ static int make_between(struct simulate_paths *paths, size_t a, size_t b)
 	return r;
 }
 
-static uint32_t wire_of(const struct topology *topology, uint32_t nic)
-{
-	for (uint32_t i = 0; i < topology->link_count; i++)
-		if (topology->links[i].kind == TOPOLOGY_LINK_NETWORK &&
-		    (topology->links[i].lower == nic || topology->links[i].upper == nic))
-			return i;
-	return TOPOLOGY_NONE;
-}
-
 static int make_to_nic(struct simulate_paths *paths, size_t gpu, size_t nic, bool out)
 {
 	const struct topology *topology = paths->topology;
-	uint32_t a = paths->request->gpus[gpu], b = paths->request->nics[nic], wire = wire_of(topology, b);
+	uint32_t a = paths->request->gpus[gpu], b = paths->request->nics[nic], wire = topology_wire_of(topology, b);
 	struct simulate_hop *hop = out ? &paths->out[gpu][nic] : &paths->in[nic][gpu];
 	bool direct = topology->vertices[a].gpu.gdr && topology->vertices[b].nic.gdr &&
 		      topology_class_of(topology, a, b) <= TOPOLOGY_CLASS_PXB;

@@ -144,6 +144,15 @@ static bool towards_cpu(enum topology_link_kind kind)
 	       kind == TOPOLOGY_LINK_MEMORY;
 }
 
+uint32_t topology_wire_of(const struct topology *topology, uint32_t nic)
+{
+	for (uint32_t i = 0; i < topology->link_count; i++)
+		if (topology->links[i].kind == TOPOLOGY_LINK_NETWORK &&
+		    (topology->links[i].lower == nic || topology->links[i].upper == nic))
+			return i;
+	return TOPOLOGY_NONE;
+}
+
 uint32_t topology_uplink(const struct topology *topology, uint32_t vertex)
 {
 	if (vertex >= topology->vertex_count || topology->vertices[vertex].kind == TOPOLOGY_CPU)
