@@ -1,4 +1,4 @@
-#include "plan/columns.h"
+#include "plan/search.h"
 
 #include "base/hash.h"
 #include "base/sys.h"

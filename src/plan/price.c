@@ -6,7 +6,7 @@
  * which is 2^n × n²/2 steps; or by exchanges (moving up to three GPUs elsewhere, turning a stretch round, swapping two)
  * from nearest-neighbour starts and the cheapest columns at hand.
  */
-#include "plan/columns.h"
+#include "plan/search.h"
 
 #include <string.h>
 

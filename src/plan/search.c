@@ -80,7 +80,8 @@ static void seed_turns(struct plan_search *search)
 	}
 }
 
-bool plan_search_seed(struct plan_search *search)
+/* Columns to begin with, and the best of them alone. True: it crosses nothing that is known. */
+static bool seed_columns(struct plan_search *search)
 {
 	double unit = search->simplex.unit;
 
@@ -153,7 +154,8 @@ static void pack_known(struct plan_search *search)
 	}
 }
 
-void plan_search_pack(struct plan_search *search)
+/* One channel after the other, each by what is least loaded. */
+static void pack_columns(struct plan_search *search)
 {
 	struct plan_columns *columns = &search->columns;
 	bool exact = plan_price_work(search->model) <= CHEAP_PRICING;
@@ -328,7 +330,8 @@ int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_lim
 	}
 }
 
-int plan_search_equal(struct plan_search *search)
+/* The largest total of equal shares. Sets `exact`. */
+static int find_equal(struct plan_search *search)
 {
 	size_t most = search->model->channels_max;
 	bool proved = true;
@@ -353,14 +356,14 @@ int plan_search_equal(struct plan_search *search)
 int plan_search_run(struct plan_search *search, uint64_t bound_Bps)
 {
 	search->bound_Bps = bound_Bps >= PLAN_UNBOUNDED_BPS ? (double)PLAN_UNBOUNDED_BPS : (double)bound_Bps;
-	if (plan_search_seed(search)) {
+	if (seed_columns(search)) {
 		search->exact = true;
 		return 0;
 	}
-	plan_search_pack(search);
+	pack_columns(search);
 	if (!plan_search_done(search))
 		plan_search_relax(search);
-	return plan_search_equal(search);
+	return find_equal(search);
 }
 
 /* ----------------------------------------------------------------------------------------------------- few channels */

@@ -1,9 +1,101 @@
-/* From columns to a plan of equal shares: the bound by linear programming, then a search over numbers of channels. */
+/*
+ * The search: columns (candidates for channels) and how to find the cheapest one when each crossing of a row has a price; the
+ * linear program over them; then a plan of equal shares, over numbers of channels.
+ */
 #ifndef TRIBUTARY_PLAN_SEARCH_H
 #define TRIBUTARY_PLAN_SEARCH_H
 
-#include "plan/columns.h"
-#include "plan/simplex.h"
+#include "plan/model.h"
+
+struct plan_columns {
+	const struct plan_model *model;
+	size_t count, room;
+	struct plan_channel *channels;
+	uint16_t *loads; /* of column c on row e: [c × rows + e] */
+	uint16_t *
+		touched; /* the rows that a column crosses, in order: as many as touched_counts[c], at the same places */
+	uint16_t *touched_counts;
+	uint32_t *detours; /* the columns' own */
+	uint32_t *slots;   /* hash of loads and detour → column and 1 */
+	size_t slot_mask;
+	bool complete; /* for every channel there is a column with the same loads and no greater detour */
+	/* Of pricing. */
+	double *reach; /* [subset × GPUs of a row]: the cheapest way over all of a subset that ends at one of it */
+	uint64_t work; /* steps of the inner loops of everything that works on these columns */
+};
+
+/* -ENOMEM. plan_columns_fini accepts a zeroed struct. */
+int plan_columns_init(struct plan_columns *columns, const struct plan_model *model);
+void plan_columns_fini(struct plan_columns *columns);
+
+/* A channel's crossings of each row; returns its detour. */
+uint32_t plan_channel_loads(const struct plan_model *model, const struct plan_channel *channel, uint16_t *loads);
+
+/* *ret_column: the new one, or an old one with the same loads (which takes the channel over if its detour is less).
+ * -ENOSPC: there is no more room. */
+int plan_columns_add(struct plan_columns *columns, const struct plan_channel *channel, uint32_t *ret_column);
+
+static inline const uint16_t *plan_column_loads(const struct plan_columns *columns, uint32_t column)
+{
+	return &columns->loads[column * columns->model->rows];
+}
+
+static inline const uint16_t *plan_column_touched(const struct plan_columns *columns, uint32_t column)
+{
+	return &columns->touched[column * columns->model->rows];
+}
+
+/* What its crossings cost. */
+double plan_column_price(const struct plan_columns *columns, uint32_t column, const double *prices);
+
+/* All channels, if they are few and that takes no more work; sets `complete` if so. */
+void plan_columns_enumerate(struct plan_columns *columns, uint64_t work_limit);
+
+/* What pricing found: the cheapest channel first, then some others that are cheap. */
+enum { PLAN_PRICED_MAX = PLAN_GPUS_MAX };
+struct plan_priced {
+	struct plan_channel channels[PLAN_PRICED_MAX];
+	double costs[PLAN_PRICED_MAX];
+	size_t count;
+	double least; /* no channel costs less; 0 if it was not exact */
+};
+
+/*
+ * The cheapest channels when crossing a row costs prices[row] and detours cost `detour_price` each. exact: by dynamic
+ * programming over subsets; otherwise by exchanges from a few starts.
+ */
+void plan_price(struct plan_columns *columns, const double *prices, double detour_price, bool exact,
+		struct plan_priced *ret);
+/* Steps of one exact pricing. */
+uint64_t plan_price_work(const struct plan_model *model);
+
+/* -------------------------------------------------------------------------------------------------- linear program */
+
+/*
+ * The linear program over columns, which is a plan without the demand for equal shares and a number of channels:
+ *
+ *     maximise sum x(c)   so that   sum over c of load(c, e) × x(c) <= capacity(e)   for each row e
+ *
+ * Revised simplex with a dense inverse, in units of the least capacity. Columns can be added between runs.
+ */
+struct plan_simplex {
+	size_t rows;
+	double unit;     /* the least capacity */
+	double *inverse; /* rows × rows */
+	double *values;  /* of the basic variables */
+	double *prices;  /* of a row: what one more unit of its capacity, as a share of all of it, would bring */
+	double *direction, *scale, *weights;
+	uint32_t *basic; /* a column, or SLACK and the row */
+};
+
+int plan_simplex_init(struct plan_simplex *simplex, size_t rows, const double *capacities);
+void plan_simplex_fini(struct plan_simplex *simplex);
+/* To the optimum over the columns there are, or until columns->work reaches a limit (false). */
+bool plan_simplex_run(struct plan_simplex *simplex, struct plan_columns *columns, uint64_t work_limit);
+/* The solution's share of a column, in the unit; 0 for most. */
+void plan_simplex_shares(const struct plan_simplex *simplex, size_t columns, double *ret);
+
+/* ------------------------------------------------------------------------------------------------------------ search */
 
 /* Two totals that differ by less, relative, are equal: what the linear program's arithmetic leaves open. */
 #define PLAN_CLOSE 2e-9
@@ -40,18 +132,12 @@ void plan_search_fini(struct plan_search *search);
 bool plan_search_fits(const struct plan_search *search, uint32_t column);
 /* The best so far, and the best of so many channels, if they are. */
 void plan_search_offer(struct plan_search *search, const struct plan_selection *selection);
-/* All of what follows but polishing. No plan's total is above bound_Bps. */
+/* Columns to begin with, packing, the linear program, equal shares. No plan's total is above bound_Bps. */
 int plan_search_run(struct plan_search *search, uint64_t bound_Bps);
-/* Columns to begin with, and the best of them alone. True: it crosses nothing that is known. */
-bool plan_search_seed(struct plan_search *search);
 /* Of GPUs that are joined each to each: channels that share no link. */
 void plan_search_seed_mesh(struct plan_search *search);
-/* One channel after the other, each by what is least loaded. */
-void plan_search_pack(struct plan_search *search);
 /* The linear program, by adding columns until no channel is missing; lowers bound_Bps. */
 void plan_search_relax(struct plan_search *search);
-/* The largest total of equal shares. Sets `exact`. */
-int plan_search_equal(struct plan_search *search);
 /* Of plans of so many channels with that total the one with the least detours for each, then the fewest channels. */
 void plan_search_polish(struct plan_search *search, size_t least, size_t most);
 /*

@@ -1,4 +1,4 @@
-#include "plan/simplex.h"
+#include "plan/search.h"
 
 #include "base/sys.h"
 
