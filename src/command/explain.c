@@ -324,10 +324,10 @@ static int print_json(const struct explained *explained, const struct source *so
 						      chosen_json(&explained->by_size[i][0]), "tributary",
 						      chosen_json(&explained->by_size[i][1])));
 	return json_print("tributary-explain 1",
-			  json_pack("{so so sb so so so ss so}", "name", *name ? json_text(name) : json_null(),
-				    "profile", source->profiled ? json_text(source->profile_path) : json_null(),
-				    "exact", explained->exact, "nccl", channels_json(&explained->nccl), "tributary",
-				    channels_json(&explained->ours), "p2p", gained_json(explained), "collective",
+			  json_pack("{so so sb so so so ss so}", "name", json_known_text(name), "profile",
+				    json_known_text(source->profile_path), "exact", explained->exact, "nccl",
+				    channels_json(&explained->nccl), "tributary", channels_json(&explained->ours),
+				    "p2p", gained_json(explained), "collective",
 				    predict_collective_word(explained->collective), "sizes", list),
 			  out);
 }

@@ -70,9 +70,9 @@ static json_t *summary(const struct source *source, const struct topology_xml_sh
 	return json_pack("{so sI sI sI so sb ss ss sf}", "file", output ? json_text(output) : json_null(), "nodes",
 			 (json_int_t)report->node_count, "links", (json_int_t)source->topology.link_count,
 			 "measured_links", (json_int_t)count_links(&source->topology, TOPOLOGY_AT_LEAST), "profile",
-			 source->profiled ? json_text(source->profile_path) : json_null(), "sockets_as_switches",
-			 report->sockets_as_switches, "p2p_farthest", topology_class_word(shape->p2p_farthest),
-			 "changed_classes", report->changed_classes, "worst_error_Bps", report->worst_error_Bps);
+			 json_known_text(source->profile_path), "sockets_as_switches", report->sockets_as_switches,
+			 "p2p_farthest", topology_class_word(shape->p2p_farthest), "changed_classes",
+			 report->changed_classes, "worst_error_Bps", report->worst_error_Bps);
 }
 
 static int write_xml(const struct command_call *call, const struct source *source, FILE *out)

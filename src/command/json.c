@@ -54,7 +54,7 @@ static json_t *known_int(int value)
 	return value >= 0 ? json_integer(value) : json_null();
 }
 
-static json_t *known_text(const char *text)
+json_t *json_known_text(const char *text)
 {
 	return *text ? json_text(text) : json_null();
 }
@@ -87,7 +87,7 @@ static json_t *gpu_of(const struct topology_gpu *gpu)
 
 static json_t *nic_of(const struct topology_nic *nic)
 {
-	return json_pack("{so si so so sb sb sb}", "interface", known_text(nic->interface), "port", nic->port,
+	return json_pack("{so si so so sb sb sb}", "interface", json_known_text(nic->interface), "port", nic->port,
 			 "speed_Bps", json_known(nic->speed_Bps), "latency_ns", json_known(nic->latency_ns), "gdr",
 			 nic->gdr, "rdma", nic->rdma, "collnet", nic->collnet);
 }
@@ -95,8 +95,9 @@ static json_t *nic_of(const struct topology_nic *nic)
 static json_t *cpu_of(const struct topology_cpu *cpu)
 {
 	return json_pack("{so so so so so so}", "numa", known_int(cpu->numa), "architecture",
-			 known_text(cpu->architecture), "vendor", known_text(cpu->vendor), "family",
-			 known_int(cpu->family), "model", known_int(cpu->model), "affinity", known_text(cpu->affinity));
+			 json_known_text(cpu->architecture), "vendor", json_known_text(cpu->vendor), "family",
+			 known_int(cpu->family), "model", known_int(cpu->model), "affinity",
+			 json_known_text(cpu->affinity));
 }
 
 static json_t *vertex_of(const struct topology_vertex *vertex)
@@ -106,8 +107,8 @@ static json_t *vertex_of(const struct topology_vertex *vertex)
 
 	view_vertex_words(vertex, words, sizeof(words));
 	value = json_pack("{so ss so so so}", "name", json_text(vertex->name), "kind", topology_kind_word(vertex->kind),
-			  "description", json_text(words), "bus_id", known_text(vertex->bus_id), "model",
-			  known_text(vertex->model));
+			  "description", json_text(words), "bus_id", json_known_text(vertex->bus_id), "model",
+			  json_known_text(vertex->model));
 	if (vertex->pci.vendor)
 		json_object_set_new(value, "pci", pci_of(&vertex->pci));
 	if (vertex->kind == TOPOLOGY_GPU)
@@ -141,7 +142,7 @@ static json_t *link_of(const struct topology *topology, uint32_t index)
 	view_degraded(topology, link, degraded, sizeof(degraded));
 	value = json_pack("{ss so so ss so si so so so}", "kind", topology_link_kind_word(link->kind), "lower",
 			  json_text(name_of(topology, link->lower)), "upper", json_text(name_of(topology, link->upper)),
-			  "description", words, "degraded", known_text(degraded), "count", (int)link->count,
+			  "description", words, "degraded", json_known_text(degraded), "count", (int)link->count,
 			  "nominal_Bps", json_known(link->nominal_Bps), "up", lane_of(topology, 2 * index), "down",
 			  lane_of(topology, 2 * index + 1));
 	if (link->kind == TOPOLOGY_LINK_PCI)
@@ -149,7 +150,8 @@ static json_t *link_of(const struct topology *topology, uint32_t index)
 				    json_pack("{so so so so so}", "generation", json_known(link->pci.generation),
 					      "lanes", json_known(link->pci.lanes), "most_generation",
 					      json_known(link->pci.most_generation), "most_lanes",
-					      json_known(link->pci.most_lanes), "port", known_text(link->pci.port)));
+					      json_known(link->pci.most_lanes), "port",
+					      json_known_text(link->pci.port)));
 	return value;
 }
 
@@ -186,7 +188,7 @@ json_t *json_topology(const struct topology *topology)
 		json_array_append_new(limits, limit_of(topology, &topology->limits[i]));
 	for (size_t i = 0; i < topology->pair_count; i++)
 		json_array_append_new(pairs, pair_of(topology, &topology->pairs[i]));
-	return json_pack("{so so so so so so}", "name", known_text(topology->name), "driver",
-			 known_text(topology->driver), "vertices", vertices, "links", links, "limits", limits, "pairs",
-			 pairs);
+	return json_pack("{so so so so so so}", "name", json_known_text(topology->name), "driver",
+			 json_known_text(topology->driver), "vertices", vertices, "links", links, "limits", limits,
+			 "pairs", pairs);
 }

@@ -16,6 +16,8 @@ json_t *json_whole(const char *format, json_t *value);
 int json_print(const char *format, json_t *value, FILE *out);
 /* Text from outside, which need not be UTF-8: what is not becomes '?'. */
 json_t *json_text(const char *text);
+/* null for "", of what is not known. */
+json_t *json_known_text(const char *text);
 /* A count, or null where 0 means "not known". */
 json_t *json_known(uint64_t value);
 json_t *json_topology(const struct topology *topology);

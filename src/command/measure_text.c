@@ -206,7 +206,7 @@ int measure_print_json(const struct topology *topology, const struct measure_rep
 				      (json_int_t)report->repeat_count, "seconds", (double)report->time_ns / 1e9,
 				      "stopped", report->stopped, "out_of_time", report->out_of_time, "findings",
 				      findings));
-	json_object_set_new(value, "profile", *path ? json_text(path) : json_null());
+	json_object_set_new(value, "profile", json_known_text(path));
 	json_object_set_new(value, "no_gpu", no_gpu ? json_text(no_gpu) : json_null());
 	return json_print("tributary-measure 1", value, out);
 }

@@ -26,8 +26,8 @@ static json_t *plan_json(const struct planned *planned)
 	const struct source *source = planned->source;
 	json_t *value = channels_json(&planned->ours);
 
-	json_object_set_new(value, "name", *source->topology.name ? json_text(source->topology.name) : json_null());
-	json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
+	json_object_set_new(value, "name", json_known_text(source->topology.name));
+	json_object_set_new(value, "profile", json_known_text(source->profile_path));
 	json_object_set_new(value, "compared", planned->compared ? channels_json(&planned->other) : json_null());
 	json_object_set_new(value, "machine", json_topology(&source->topology));
 	return value;

@@ -30,9 +30,9 @@ static json_t *show_json(const struct view *view, const struct source *source)
 	view_summary(view, text, sizeof(text));
 	json_object_set_new(value, "summary", json_text(text));
 	view_bottleneck(view, true, text, sizeof(text));
-	json_object_set_new(value, "bottleneck", *text ? json_text(text) : json_null());
+	json_object_set_new(value, "bottleneck", json_known_text(text));
 	json_object_set_new(value, "bottleneck_pair_Bps", json_known(view->bottleneck_pair_Bps));
-	json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
+	json_object_set_new(value, "profile", json_known_text(source->profile_path));
 	return value;
 }
 

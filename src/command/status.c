@@ -98,19 +98,19 @@ static json_t *job_json(const struct job *job)
 	for (size_t i = 0; i < job->comm_count; i++) {
 		const struct job_comm *comm = &job->comms[i];
 
-		json_array_append_new(comms, json_pack("{so sI so sI so so so}", "last_id", json_text(comm->last_id),
-						       "count", (json_int_t)comm->count, "gpus", gpus_json(comm->gpus),
-						       "channels", (json_int_t)comm->channels, "one_host_GBps",
-						       rate_json(comm->alone_GBps), "two_hosts_GBps",
-						       rate_json(comm->several_GBps), "reason",
-						       comm->why[0] ? json_text(comm->why) : json_null()));
+		json_array_append_new(comms,
+				      json_pack("{so sI so sI so so so}", "last_id", json_text(comm->last_id), "count",
+						(json_int_t)comm->count, "gpus", gpus_json(comm->gpus), "channels",
+						(json_int_t)comm->channels, "one_host_GBps",
+						rate_json(comm->alone_GBps), "two_hosts_GBps",
+						rate_json(comm->several_GBps), "reason", json_known_text(comm->why)));
 	}
 	return json_pack("{so so so sb sI so sI ss so so}", "id", json_text(job->process.job), "host",
 			 json_text(job->process.host), "command", json_text(job->process.command), "running",
 			 job->running, "start_s", (json_int_t)job->process.start_s, "end_s",
 			 job->running ? json_null() : json_integer(job->end_s), "processes",
 			 (json_int_t)job->process_count, "network", job->process.ours ? "tributary" : "nccl", "reason",
-			 job->process.why[0] ? json_text(job->process.why) : json_null(), "communicators", comms);
+			 json_known_text(job->process.why), "communicators", comms);
 }
 
 static int print(const struct command_call *call, const struct jobs *jobs, size_t most, FILE *out)

@@ -191,8 +191,8 @@ static int print_json(const struct tuned *tuned, const struct source *source, FI
 						predict_collective_word((enum predict_collective)c), "sizes", sizes));
 	}
 	return json_print("tributary-tune 1",
-			  json_pack("{so so sI sI so sb so}", "name", *name ? json_text(name) : json_null(), "profile",
-				    source->profiled ? json_text(source->profile_path) : json_null(), "ranks",
+			  json_pack("{so so sI sI so sb so}", "name", json_known_text(name), "profile",
+				    json_known_text(source->profile_path), "ranks",
 				    (json_int_t)tuned->tuner.truth.rank_count, "nodes", (json_int_t)tuned->node_count,
 				    "collnet_gain", collnet_json(&tuned->collnet), "tuned",
 				    tuned->tuner.edits || tuned->collnet.on, "collectives", collectives),

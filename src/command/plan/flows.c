@@ -1,23 +1,20 @@
 #include "command/plan/flows.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const double NEARLY_FULL = 0.9;
-static const uint64_t UNKNOWN_ROOM_BPS = 10000000000;
 
 void channels_flows_free(struct channels_flows *flows)
 {
-	for (size_t i = 0; i < PLAN_CHANNELS_MAX; i++)
-		free(flows->flows[i].crossings);
-	free(flows->load_Bps);
-	free(flows->share);
-	free(flows->full);
+	sys_free(flows->memory);
 	memset(flows, 0, sizeof(*flows));
 }
 
-static bool same_channel(const struct plan *plan, size_t a, size_t b)
+bool channels_are_alike(const struct plan *plan, size_t a, size_t b)
 {
 	const struct plan_channel *first = &plan->channels[a], *second = &plan->channels[b];
 
@@ -32,7 +29,7 @@ static void group(struct channels_flows *flows)
 	for (size_t i = 0; i < graph->plan.channel_count; i++) {
 		size_t at = 0;
 
-		while (at < flows->count && !same_channel(&graph->plan, flows->flows[at].channel, i))
+		while (at < flows->count && !channels_are_alike(&graph->plan, flows->flows[at].channel, i))
 			at++;
 		if (at == flows->count)
 			flows->flows[flows->count++].channel = i;
@@ -56,8 +53,7 @@ static int cross(const struct channels_flows *flows, struct channels_flow *flow)
 	request.channels_max = 0;
 	one.channels[0] = one.channels[flow->channel];
 	one.channel_count = 1;
-	flow->crossings = calloc(2 * channels->topology->link_count + 1, sizeof(*flow->crossings));
-	r = flow->crossings ? plan_verify_loads(channels->topology, &request, &one, &loads, &count, &diag) : -ENOMEM;
+	r = plan_verify_loads(channels->topology, &request, &one, &loads, &count, &diag);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < count; i++)
@@ -138,25 +134,29 @@ static void sum_up(struct channels_flows *flows)
 
 int channels_flows_make(const struct channels *channels, enum plan_pattern pattern, struct channels_flows *ret)
 {
-	size_t lanes = 2 * channels->topology->link_count + 1;
+	size_t lanes = 2 * channels->topology->link_count;
 	struct channels_flows flows = { .channels = channels, .pattern = pattern };
+	uint32_t *crossings;
 	int r = 0;
 
-	flows.load_Bps = calloc(lanes, sizeof(*flows.load_Bps));
-	flows.share = calloc(lanes, sizeof(*flows.share));
-	flows.full = calloc(lanes, sizeof(*flows.full));
-	if (!flows.load_Bps || !flows.share || !flows.full)
-		r = -ENOMEM;
 	group(&flows);
-	for (size_t i = 0; i < flows.count && r == 0; i++)
+	const struct sys_array arrays[] = { SYS_ARRAY(flows.load_Bps, lanes), SYS_ARRAY(flows.share, lanes),
+					    SYS_ARRAY(flows.full, lanes), SYS_ARRAY(crossings, flows.count * lanes) };
+
+	flows.memory = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
+	if (!flows.memory)
+		return -ENOMEM;
+	for (size_t i = 0; i < flows.count && r == 0; i++) {
+		flows.flows[i].crossings = crossings + i * lanes;
 		r = cross(&flows, &flows.flows[i]);
-	if (r == 0)
-		sum_up(&flows);
-	else
+	}
+	if (r < 0) {
 		channels_flows_free(&flows);
-	if (r == 0)
-		*ret = flows;
-	return r;
+		return r;
+	}
+	sum_up(&flows);
+	*ret = flows;
+	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ words */
@@ -223,38 +223,4 @@ const char *channels_flow_colour(size_t flow)
 	};
 
 	return colours[flow % PLAN_CHANNELS_MAX];
-}
-
-/* A bed for what has no known capacity: that of the widest link it leads on to, or of the widest of all. */
-static uint64_t room_beside(const struct view *view, uint32_t link)
-{
-	const struct topology_link *at = &view->topology->links[link];
-	uint64_t beside_Bps = 0, most_Bps = 0;
-
-	for (size_t i = 0; i < 2 * view->topology->link_count; i++) {
-		uint64_t rate_Bps = view->lanes[i].rate_Bps;
-
-		if (rate_Bps > most_Bps)
-			most_Bps = rate_Bps;
-		if (view->topology->links[i / 2].upper == at->lower && rate_Bps > beside_Bps)
-			beside_Bps = rate_Bps;
-	}
-	return beside_Bps ? beside_Bps : most_Bps ? most_Bps : UNKNOWN_ROOM_BPS;
-}
-
-int channels_view_make(const struct topology *topology, struct view *ret)
-{
-	int r = view_make(topology, ret);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < 2 * topology->link_count; i++) {
-		const struct topology_capacity *capacity = &topology->links[i / 2].capacity[i % 2];
-
-		ret->lanes[i].rate_Bps = capacity->provenance != TOPOLOGY_UNKNOWN ? capacity->rate_Bps : 0;
-		ret->lanes[i].bottleneck = false;
-	}
-	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
-		ret->lanes[i].room_Bps = ret->lanes[i].rate_Bps ? ret->lanes[i].rate_Bps : room_beside(ret, i / 2);
-	return 0;
 }

@@ -14,6 +14,7 @@ struct channels_flow {
 struct channels_flows {
 	const struct channels *channels;
 	enum plan_pattern pattern;
+	void *memory; /* of the arrays */
 	struct channels_flow flows[PLAN_CHANNELS_MAX];
 	size_t count;
 	uint8_t flow_of[PLAN_CHANNELS_MAX]; /* of each channel */
@@ -36,9 +37,8 @@ void channels_flows_title(const struct channels_flows *flows, char *text, size_t
 /* "#0072b2"; told apart with the common kinds of colour blindness as far as eight go. */
 const char *channels_flow_colour(size_t flow);
 
-/* A view of the machine whose lanes are as wide as what is known of their capacity. The graph must outlive it. */
-int channels_view_make(const struct topology *topology, struct view *ret);
-
+/* The same GPUs in the same order, by the same NICs. */
+bool channels_are_alike(const struct plan *plan, size_t a, size_t b);
 /* svg.c: a whole SVG document. -ENOMEM at worst. */
 int channels_svg(const struct channels_flows *flows, FILE *out);
 

@@ -97,10 +97,10 @@ static json_t *graph_of(const struct channels *channels, enum plan_pattern patte
 	for (size_t i = 0; i < graph->load_count; i++)
 		json_array_append_new(loads, load_of(channels, graph, &graph->loads[i]));
 	return json_pack("{so so so sI sI so so so so so so ss ss sb so}", "summary", json_text(summary), "bottleneck",
-			 *full ? json_text(full) : json_null(), "channels", list, "copies", (json_int_t)graph->copies,
-			 "channel_count", (json_int_t)channels_count(graph), "rate_Bps", rate_of(graph->rate_Bps),
-			 "total_Bps", rate_of(channels_total_Bps(graph)), "believed_Bps", rate_of(graph->plan.rate_Bps),
-			 "bound_Bps", ours ? rate_of(bound_Bps) : json_null(), "share_of_bound",
+			 json_known_text(full), "channels", list, "copies", (json_int_t)graph->copies, "channel_count",
+			 (json_int_t)channels_count(graph), "rate_Bps", rate_of(graph->rate_Bps), "total_Bps",
+			 rate_of(channels_total_Bps(graph)), "believed_Bps", rate_of(graph->plan.rate_Bps), "bound_Bps",
+			 ours ? rate_of(bound_Bps) : json_null(), "share_of_bound",
 			 ours && bound_Bps < PLAN_UNBOUNDED_BPS
 				 ? json_real((double)channels_total_Bps(graph) / (double)bound_Bps)
 				 : json_null(),

@@ -4,11 +4,14 @@
  */
 #include "command/plan/flows.h"
 
+#include "base/minmax.h"
 #include "command/print/units.h"
 #include "command/show/picture.h"
 
 #include <math.h>
 #include <string.h>
+
+static const uint64_t UNKNOWN_ROOM_BPS = 10000000000;
 
 enum { PIPS_MOST = 3, PIP_RADIUS = 8, WORDS_BYTES = 2048 };
 
@@ -23,8 +26,7 @@ static double put_lane(const struct picture *picture, uint32_t directed, double 
 		crossings += flows->flows[i].crossings[directed] * flows->flows[i].count;
 	if (!crossings)
 		return 0;
-	whole = share >= 0 ? bed * fmin(share, 1)
-			   : fmin(bed, picture_thickness(picture, (uint64_t)flows->load_Bps[directed]));
+	whole = share >= 0 ? bed * fmin(share, 1) : bed;
 	at = middle - whole / 2;
 	for (size_t i = 0; i < flows->count; i++) {
 		const struct channels_flow *flow = &flows->flows[i];
@@ -143,6 +145,22 @@ static void put_legend(struct picture *picture)
 	}
 }
 
+/* Lanes are as wide as what is known of their capacity, or else as what goes over them. */
+static int make_view(const struct channels_flows *flows, struct view *ret)
+{
+	const struct topology *topology = flows->channels->topology;
+	int r = view_make(topology, ret);
+
+	for (size_t i = 0; r == 0 && i < 2 * topology->link_count; i++) {
+		struct view_lane *lane = &ret->lanes[i];
+
+		lane->rate_Bps = topology->links[i / 2].capacity[i % 2].rate_Bps;
+		lane->room_Bps = lane->rate_Bps ? lane->rate_Bps
+						: max_u64((uint64_t)flows->load_Bps[i], UNKNOWN_ROOM_BPS);
+	}
+	return r;
+}
+
 int channels_svg(const struct channels_flows *flows, FILE *out)
 {
 	struct picture_content content = {
@@ -150,7 +168,7 @@ int channels_svg(const struct channels_flows *flows, FILE *out)
 	};
 	char words[160], full[400];
 	struct view view;
-	int r = channels_view_make(flows->channels->topology, &view);
+	int r = make_view(flows, &view);
 
 	if (r < 0)
 		return r;

@@ -1,4 +1,4 @@
-#include "command/plan/channels.h"
+#include "command/plan/flows.h"
 
 #include "command/print/table.h"
 #include "command/print/units.h"
@@ -48,16 +48,10 @@ static void step_words(struct printer *printer, const struct channels_hop *hop, 
 /* How many channels from this one on are the same. */
 static size_t run_of(const struct plan *plan, size_t channel)
 {
-	const struct plan_channel *first = &plan->channels[channel];
 	size_t count = 1;
 
-	for (; channel + count < plan->channel_count; count++) {
-		const struct plan_channel *next = &plan->channels[channel + count];
-
-		if (memcmp(first->order, next->order, plan->gpu_count) || first->nic_in != next->nic_in ||
-		    first->nic_out != next->nic_out)
-			break;
-	}
+	while (channel + count < plan->channel_count && channels_are_alike(plan, channel, channel + count))
+		count++;
 	return count;
 }
 

@@ -125,9 +125,7 @@ static size_t snapshot_words(const struct topology *topology, char *text, size_t
 
 	text[0] = '\0';
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && at < text_bytes; i++) {
-		count = 0;
-		for (size_t j = 0; j < topology->vertex_count; j++)
-			count += topology->vertices[j].kind == words[i].kind;
+		count = topology_count(topology, words[i].kind);
 		/* That there is no GPU is worth a word; that there is no host is not. */
 		if (count || words[i].kind == TOPOLOGY_GPU)
 			at += (size_t)snprintf(text + at, text_bytes - at, "%s%zu %s", at ? ", " : "", count,

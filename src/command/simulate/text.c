@@ -266,7 +266,7 @@ static json_t *case_json(const struct simulation *simulation, const struct simul
 
 	return json_pack("{ss so ss sf so so sI sI so so so so}", "algorithm",
 			 simulation->collective >= SIMULATE_ALLTOALL ? "" : simulation_algorithm_word(one->algorithm),
-			 "order", one->order_word[0] ? json_text(one->order_word) : json_null(), "form",
+			 "order", json_known_text(one->order_word), "form",
 			 one->worst.bound   ? "lower-bound"
 			 : one->worst.steps ? "steps"
 					    : "pipelined",
