@@ -20,6 +20,7 @@
 struct graph {
 	json_t *nodes, *edges, *sharing, *channels, *flows;
 	size_t node_count, edge_count;
+	size_t cluster_edges; /* the first of the cluster's: its links have the same order */
 };
 
 static json_t *rate_of(double rate_Bps)
@@ -147,7 +148,7 @@ static int plan_channels(struct graph *graph, const struct topology *topology, s
 
 /* ------------------------------------------------------------------------------------------------------------- cluster */
 
-/* Two edges: from a node upwards, and back. In the order of the fabric's links. */
+/* Two edges: from a node upwards, and back. */
 static void add_both(struct graph *graph, const char *type, size_t lower, size_t upper, const double capacity_Bps[2],
 		     bool measured)
 {
@@ -175,12 +176,13 @@ static void add_hosts_nics(struct graph *graph, const struct simulate_fabric *fa
 	}
 }
 
-/* map: [simulate_link_count], the edge of each link. */
-static void add_cluster(struct graph *graph, const struct simulate_fabric *fabric, uint32_t *map)
+/* Edges in the order of the fabric's links, which have no rows here: NICs, switches, aggregators. */
+static void add_cluster(struct graph *graph, const struct simulate_fabric *fabric)
 {
 	size_t hosts = graph->node_count, switches = hosts + fabric->host_count,
 	       aggregators = switches + fabric->switch_count, core = aggregators + fabric->aggregator_count;
 
+	graph->cluster_edges = graph->edge_count;
 	for (size_t i = 0; i < fabric->host_count; i++)
 		add_node(graph, "host", fabric->host_names[i]);
 	for (size_t i = 0; i < fabric->switch_count; i++)
@@ -188,34 +190,22 @@ static void add_cluster(struct graph *graph, const struct simulate_fabric *fabri
 	for (size_t i = 0; i < fabric->aggregator_count; i++)
 		add_node(graph, "aggregator", fabric->aggregator_names[i]);
 	add_node(graph, "core", "core"); /* joins the tops; bounds nothing */
-	for (size_t i = 0; i < fabric->host_count * fabric->rail_count; i++) {
-		for (int way = 0; way < 2; way++)
-			map[simulate_nic_link(fabric, i / fabric->rail_count, i % fabric->rail_count,
-					      (enum simulate_direction)way)] =
-				(uint32_t)(graph->edge_count + (size_t)way);
+	for (size_t i = 0; i < fabric->host_count * fabric->rail_count; i++)
 		add_both(graph, "nic", hosts + i / fabric->rail_count, switches + fabric->nics[i].leaf,
 			 fabric->nics[i].capacity_Bps, fabric->measured);
-	}
 	for (size_t i = 0; i < fabric->switch_count; i++) {
 		const struct simulate_switch *one = &fabric->switches[i];
 
-		for (int way = 0; way < 2; way++)
-			map[simulate_switch_link(fabric, i, (enum simulate_direction)way)] =
-				(uint32_t)(graph->edge_count + (size_t)way);
 		add_both(graph, "uplink", switches + i, one->parent == SIMULATE_NONE ? core : switches + one->parent,
 			 one->capacity_Bps, fabric->measured);
 	}
-	for (size_t i = 0; i < fabric->aggregator_count; i++) {
-		for (int way = 0; way < 2; way++)
-			map[simulate_aggregator_link(fabric, i, (enum simulate_direction)way)] =
-				(uint32_t)(graph->edge_count + (size_t)way);
+	for (size_t i = 0; i < fabric->aggregator_count; i++)
 		add_both(graph, "nic", aggregators + i, switches + fabric->aggregators[i].leaf,
 			 fabric->aggregators[i].capacity_Bps, false);
-	}
 	add_hosts_nics(graph, fabric, hosts);
 }
 
-static json_t *flow_of(const struct flow_network *network, uint32_t flow, const uint32_t *map)
+static json_t *flow_of(const struct graph *graph, const struct flow_network *network, uint32_t flow)
 {
 	struct flow_result result = flow_result(network, flow);
 	json_t *edges = json_array(), *next = json_array();
@@ -224,15 +214,16 @@ static json_t *flow_of(const struct flow_network *network, uint32_t flow, const 
 	uint32_t other;
 
 	for (size_t i = 0; flow_crosses(network, flow, i, &crossing); i++)
-		json_array_append_new(edges, json_pack("{sI sf}", "edge", (json_int_t)map[crossing.link], "weight",
-						       (double)crossing.weight));
+		json_array_append_new(edges,
+				      json_pack("{sI sf}", "edge", (json_int_t)(graph->cluster_edges + crossing.link),
+						"weight", (double)crossing.weight));
 	for (size_t i = 0; flow_is_awaited(network, flow, i, &other, &lag_s); i++)
 		json_array_append_new(next, json_pack("{sI sf}", "flow", (json_int_t)other, "lag_s", lag_s));
 	return json_pack("{sI sf sf sf so so}", "id", (json_int_t)flow, "bytes", flow_bytes(network, flow), "start_s",
 			 result.start_s, "end_s", result.end_s, "edges", edges, "next", next);
 }
 
-static int add_flows(struct graph *graph, struct simulation *simulation, const uint32_t *map)
+static int add_flows(struct graph *graph, struct simulation *simulation)
 {
 	const struct flow_network *network;
 	int status = simulation_run(simulation, false);
@@ -241,7 +232,7 @@ static int add_flows(struct graph *graph, struct simulation *simulation, const u
 		return status;
 	network = simulation->cases[0].result.network;
 	for (uint32_t i = 0; i < flow_count(network); i++)
-		json_array_append_new(graph->flows, flow_of(network, i, map));
+		json_array_append_new(graph->flows, flow_of(graph, network, i));
 	return COMMAND_OK;
 }
 
@@ -255,19 +246,6 @@ static int read_simulation(const struct command_call *call, struct simulation *r
 	ret->job_count = 1;
 	ret->settings = simulate_defaults();
 	return simulation_case(call, ret);
-}
-
-static int put_cluster(struct graph *graph, struct simulation *simulation)
-{
-	uint32_t *map = calloc(simulate_link_count(&simulation->fabric) + 1, sizeof(*map));
-	int status;
-
-	if (!map)
-		return command_failed(NULL, ENOMEM, "the graph cannot be made");
-	add_cluster(graph, &simulation->fabric, map);
-	status = add_flows(graph, simulation, map);
-	free(map);
-	return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- graph */
@@ -287,7 +265,11 @@ static int put_all(const struct command_call *call, struct graph *graph, struct 
 			source_fini(&source);
 		}
 	}
-	return status == COMMAND_OK && cluster ? put_cluster(graph, simulation) : status;
+	if (status == COMMAND_OK && cluster) {
+		add_cluster(graph, &simulation->fabric);
+		status = add_flows(graph, simulation);
+	}
+	return status;
 }
 
 int graph_json_write(const struct command_call *call, FILE *out)

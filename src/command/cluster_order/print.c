@@ -39,27 +39,26 @@ static bool is_uplink(const struct ordering *ordering, uint32_t link)
 	return is.kind == SIMULATE_LINK_UPLINK && ordering->fabric.switches[is.of].parent != SIMULATE_NONE;
 }
 
-/* Whether anything of it goes over the network at all. */
-static bool is_there(const struct ordering *ordering, int phase)
+/* What goes over the network at all, counted on each link. */
+static double total_of(const struct ordering *ordering, const struct ordering_side *side, int phase)
 {
 	size_t links = simulate_link_count(&ordering->fabric);
+	double sum = 0;
 
 	for (uint32_t link = 0; link < links; link++)
-		if (load_of(ordering, &ordering->before, phase, link) > 0 ||
-		    load_of(ordering, &ordering->after, phase, link) > 0)
-			return true;
-	return false;
+		sum += load_of(ordering, side, phase, link);
+	return sum;
+}
+
+static bool is_there(const struct ordering *ordering, int phase)
+{
+	return total_of(ordering, &ordering->before, phase) > 0 || total_of(ordering, &ordering->after, phase) > 0;
 }
 
 /* A time that is 0 says that nothing goes over the network, or over no link whose rate is known. */
 static bool is_known(const struct ordering *ordering, const struct ordering_side *side, int phase)
 {
-	size_t links = simulate_link_count(&ordering->fabric);
-
-	for (uint32_t link = 0; link < links && side->time_s[phase] <= 0; link++)
-		if (load_of(ordering, side, phase, link) > 0)
-			return false;
-	return true;
+	return side->time_s[phase] > 0 || total_of(ordering, side, phase) <= 0;
 }
 
 static bool crosses_anything(const struct ordering *ordering)
