@@ -1,4 +1,4 @@
-/* What both roles share: making and unmaking a connection, its memory and requests, the end. */
+/* What both roles share: making and unmaking a connection, and its end. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/minmax.h"
@@ -237,7 +237,7 @@ void verbs_connection_start(struct verbs_connection *connection, struct transpor
 	connection->control.in = in;
 	connection->looked_ns = connection->progressed_ns = clock_now_ns();
 	LIST_INSERT_HEAD(&connection->transport->connections, connection, link);
-	connection->linked = true;
+	connection->state = VERBS_CONNECTION_STANDS;
 }
 
 /* ---- ending ---- */
@@ -251,33 +251,17 @@ static void destroy_queues(struct verbs_connection *connection)
 	connection->live_count = 0;
 }
 
-/* What was registered for one request alone: no queue uses it any more. */
-static void request_release(struct verbs_request *request)
-{
-	struct verbs_connection *connection = request->connection;
-
-	if (request->own_registration)
-		verbs_registration_free(connection, request->registration);
-	request->own_registration = false;
-	request->registration = NULL;
-	for (unsigned i = 0; i < request->count; i++)
-		if (request->slots[i].own_registration) {
-			verbs_registration_free(connection, request->slots[i].registration);
-			request->slots[i].own_registration = false;
-		}
-}
-
-int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why)
+void verbs_connection_end(struct verbs_connection *connection)
 {
 	const struct verbs_wire_frame bye = { .type = VERBS_FRAME_BYE };
 
-	if (connection->error)
-		return connection->error;
-	connection->error = error;
+	if (!connection->error || connection->state != VERBS_CONNECTION_STANDS)
+		return;
+	connection->state = VERBS_CONNECTION_ENDED;
 	destroy_queues(connection); /* from now on nobody writes into, or reads from, the buffers of its requests */
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		if (connection->requests[i].used)
-			request_release(&connection->requests[i]);
+			verbs_request_release(&connection->requests[i]);
 	if (connection->role == VERBS_RECEIVER)
 		verbs_receiver_end(connection);
 	if (!connection->peer_closed)
@@ -285,9 +269,8 @@ int verbs_connection_fail(struct verbs_connection *connection, int error, const 
 	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
 	if (TAILQ_FIRST(&connection->open))
 		log_warn("connection %s host %s is lost: %s", connection->role == VERBS_SENDER ? "to" : "from",
-			 connection->peer.host, connection->peer_closed ? "the peer closed it" : why);
+			 connection->peer.host, connection->peer_closed ? "the peer closed it" : connection->why);
 	transport_watch_ring(&connection->watch);
-	return error;
 }
 
 static void unwatch(struct verbs_connection *connection)
@@ -322,7 +305,7 @@ void verbs_connection_close(struct verbs_connection *connection)
 {
 	if (!connection)
 		return;
-	if (connection->linked) {
+	if (connection->state != VERBS_CONNECTION_MAKING) {
 		pthread_mutex_lock(&connection->transport->lock);
 		LIST_REMOVE(connection, link);
 		pthread_mutex_unlock(&connection->transport->lock);
@@ -343,95 +326,4 @@ void verbs_connection_close(struct verbs_connection *connection)
 	sys_free(connection->block);
 	pthread_mutex_destroy(&connection->lock);
 	sys_free(connection);
-}
-
-/* ---- memory ---- */
-
-static void put_memories(struct verbs_connection *connection, struct verbs_registration *registration)
-{
-	for (unsigned i = 0; i < connection->rail_count; i++) {
-		verbs_memory_put(connection->rails[i].port->card, registration->memories[i], registration->stays);
-		registration->memories[i] = NULL;
-	}
-}
-
-int verbs_registration_new(struct verbs_connection *connection, const struct verbs_range *range,
-			   struct verbs_registration **ret)
-{
-	struct verbs_registration *registration = sys_zalloc(sizeof(*registration));
-
-	if (!registration)
-		return -ENOMEM;
-	registration->stays = range->stays;
-	registration->gpu = range->memory != TRANSPORT_MEMORY_HOST;
-	for (unsigned i = 0; i < connection->rail_count; i++) {
-		int r;
-
-		if (verbs_card_is_lost(connection->rails[i].port->card))
-			continue;
-		r = verbs_memory_get(connection->rails[i].port->card, range, &registration->memories[i]);
-
-		if (r < 0)
-			put_memories(connection, registration);
-		if (r < 0 && registration->gpu) {
-			sys_free(registration);
-			return r;
-		}
-		registration->copied = r < 0;
-		if (r < 0) {
-			verbs_memory_say_copied(connection->rails[i].port->card);
-			break;
-		}
-	}
-	LIST_INSERT_HEAD(&connection->registrations, registration, link);
-	*ret = registration;
-	return 0;
-}
-
-void verbs_registration_free(struct verbs_connection *connection, struct verbs_registration *registration)
-{
-	if (!registration)
-		return;
-	LIST_REMOVE(registration, link);
-	put_memories(connection, registration);
-	sys_free(registration);
-}
-
-/* ---- requests ---- */
-
-struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind)
-{
-	const bool flush = kind == VERBS_REQUEST_FLUSH;
-	const unsigned first = flush ? TRANSPORT_MAX_REQUESTS : 0;
-
-	for (unsigned i = first; i < (flush ? first + VERBS_FLUSHES : TRANSPORT_MAX_REQUESTS); i++) {
-		struct verbs_request *request = &connection->requests[i];
-
-		if (request->used)
-			continue;
-		*request = (struct verbs_request){
-			.connection = connection, .kind = kind, .used = true, .generation = request->generation
-		};
-		connection->request_count++;
-		return request;
-	}
-	return NULL;
-}
-
-void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request)
-{
-	TAILQ_REMOVE(&connection->open, request, link);
-	request->done = true;
-}
-
-void verbs_request_put(struct verbs_request *request, size_t *sizes)
-{
-	if (sizes && request->kind == VERBS_REQUEST_SEND)
-		sizes[0] = request->size;
-	for (unsigned i = 0; sizes && request->kind == VERBS_REQUEST_RECEIVE && i < request->count; i++)
-		sizes[i] = (size_t)request->slots[i].received;
-	request_release(request);
-	request->count = 0;
-	request->used = false;
-	request->connection->request_count--;
 }

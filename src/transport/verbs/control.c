@@ -6,8 +6,7 @@
 
 #include <errno.h>
 
-enum { FRAME_TAG = 1, FRAMES_AT_ONCE = 16 };
-#define TRUNCATED "a message was longer than the receive that it matched"
+enum { FRAME_TAG = 1 };
 
 static const struct transport_ops *const tcp = &transport_tcp;
 
@@ -49,7 +48,7 @@ int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[s
 	return done && size != VERBS_WIRE_FRAME_BYTES ? -EREMOTEIO : done;
 }
 
-static int push(struct verbs_connection *connection)
+int verbs_control_push(struct verbs_connection *connection)
 {
 	struct verbs_control *control = &connection->control;
 	int r = 1;
@@ -72,7 +71,7 @@ int verbs_control_say(struct verbs_connection *connection, const struct verbs_wi
 	if (control->frame_tail - control->frame_head == VERBS_FRAMES)
 		return verbs_connection_fail(connection, -EREMOTEIO, "it does not read what is said to it");
 	control->frames[control->frame_tail++ % VERBS_FRAMES] = *frame;
-	return push(connection);
+	return verbs_control_push(connection);
 }
 
 int verbs_control_truncated(struct verbs_connection *connection)
@@ -80,49 +79,7 @@ int verbs_control_truncated(struct verbs_connection *connection)
 	const struct verbs_wire_frame frame = { .type = VERBS_FRAME_TRUNCATED };
 
 	verbs_control_say(connection, &frame);
-	return verbs_connection_fail(connection, -EMSGSIZE, TRUNCATED);
-}
-
-static int take(struct verbs_connection *connection)
-{
-	struct verbs_wire_frame frame;
-	int r = verbs_wire_get_frame(connection->control.received, &frame);
-
-	if (r < 0)
-		return -EREMOTEIO;
-	if (frame.type == VERBS_FRAME_BYE) {
-		connection->peer_closed = true;
-		return -EREMOTEIO;
-	}
-	if (frame.type == VERBS_FRAME_TRUNCATED)
-		return verbs_connection_fail(connection, -EMSGSIZE, TRUNCATED);
-	verbs_failover_frame(connection, &frame);
-	return connection->error;
-}
-
-int verbs_control_step(struct verbs_connection *connection)
-{
-	struct verbs_control *control = &connection->control;
-	enum transport_next next;
-	int r = 0;
-
-	if (connection->watch.on) {
-		r = tcp->progress(control->out, &next);
-		control->unread = next != TRANSPORT_NEXT_EVENT;
-		if (r == 0)
-			tcp->progress(control->in, &next); /* its error comes after what had come before */
-		control->unread |= next != TRANSPORT_NEXT_EVENT;
-	}
-	if (r == 0)
-		r = push(connection);
-	for (unsigned i = 0; i < FRAMES_AT_ONCE && r == 0; i++) {
-		int got = verbs_control_receive_bytes(control->in, control->received, &control->receiving);
-
-		if (got == 0)
-			return 0;
-		r = got < 0 ? got : take(connection);
-	}
-	return r;
+	return verbs_connection_fail(connection, -EMSGSIZE, VERBS_TOO_LONG);
 }
 
 void verbs_control_close(struct verbs_connection *connection)

@@ -23,7 +23,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <string.h>
 
 #define BUILD_FIRST_NS (100 * NS_PER_MS)
 #define BUILD_MOST_NS  (5 * NS_PER_S)
@@ -57,38 +56,6 @@ static void protocol_error(struct verbs_connection *connection)
 static bool is_lost(const struct verbs_connection *connection, const struct verbs_queue *queue)
 {
 	return verbs_card_is_lost(connection->rails[queue->rail].port->card);
-}
-
-void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why)
-{
-	const bool was_live = queue->state == VERBS_QUEUE_LIVE;
-
-	if ((!was_live && queue->state != VERBS_QUEUE_JOINING) || connection->error)
-		return;
-	connection->live_count -= was_live;
-	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */
-	queue->state = VERBS_QUEUE_STOPPING;
-	queue->stopping_since_ns = clock_now_ns();
-	queue->build_asked = false;
-	if (!connection->stuck_since_ns)
-		connection->stuck_since_ns = queue->stopping_since_ns;
-	if (connection->primary == queue->index)
-		connection->settled = false;
-	if (!connection->peer_closed)
-		log_info(LOG_NET, "queue %u with host %s on %s is lost: %s. %u others go on", queue->index,
-			 connection->peer.host, connection->rails[queue->rail].port->name, why, connection->live_count);
-	if (verbs_queue_to(connection, queue, IBV_QPS_ERR) < 0 && !is_lost(connection, queue))
-		verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed cannot be stopped");
-}
-
-/*
- * Something of a message arrived, here or there. Descriptors of credit do not count: each loss asks for one, so they would
- * go on for ever over a path that carries nothing else.
- */
-void verbs_failover_moved(struct verbs_connection *connection)
-{
-	if (connection->stuck_since_ns)
-		connection->stuck_since_ns = connection->live_count ? 0 : clock_now_ns();
 }
 
 static void wait_to_build(struct verbs_queue *queue)
@@ -136,7 +103,7 @@ static void settle(struct verbs_connection *connection, struct verbs_queue *queu
 		struct verbs_item item = queue->items[queue->head % VERBS_ITEMS];
 
 		if (queue->peer_notices > queue->head) {
-			verbs_queue_delivered(connection, &item);
+			verbs_completion_delivered(connection, &item);
 			continue;
 		}
 		queue->data_sent -= item.kind == VERBS_ITEM_DATA;
@@ -156,7 +123,7 @@ static void stop(struct verbs_connection *connection, struct verbs_queue *queue,
 	bool more;
 
 	if (lost && queue->receives) { /* nothing gives them back; what had arrived is still there */
-		verbs_queue_poll(connection, UINT_MAX, &more);
+		verbs_completion_poll(connection, UINT_MAX, &more);
 		if (connection->error || queue->state != VERBS_QUEUE_STOPPING)
 			return;
 	} else if (queue->receives) {
@@ -183,7 +150,7 @@ static void stopped_there(struct verbs_connection *connection, struct verbs_queu
 	}
 	queue->peer_stopped = true;
 	queue->peer_notices = verbs_wire_count(queue->head, frame->count);
-	verbs_failover_lost(connection, queue, "the peer has stopped it");
+	verbs_queue_lost(connection, queue, "the peer has stopped it");
 	settle(connection, queue);
 }
 
@@ -249,7 +216,7 @@ static void built_there(struct verbs_connection *connection, struct verbs_queue 
 	queue->peer = frame->made;
 	queue->peer_rail = frame->made.rail;
 	if (verbs_queue_connect(connection, queue) < 0) {
-		verbs_failover_lost(connection, queue, "it could not be connected");
+		verbs_queue_lost(connection, queue, "it could not be connected");
 		return;
 	}
 	say(connection, VERBS_FRAME_READY, queue);
@@ -350,11 +317,11 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 		struct verbs_queue *queue = &connection->queues[i];
 
 		if (is_lost(connection, queue))
-			verbs_failover_lost(connection, queue, "its device has failed");
+			verbs_queue_lost(connection, queue, "its device has failed");
 		if (queue->state == VERBS_QUEUE_LIVE && should_leave(connection, queue))
-			verbs_failover_lost(connection, queue, "its port is down");
+			verbs_queue_lost(connection, queue, "its port is down");
 		if (queue->state == VERBS_QUEUE_LIVE && stands_still(connection, queue, now_ns))
-			verbs_failover_lost(connection, queue, "its device neither delivers nor fails");
+			verbs_queue_lost(connection, queue, "its device neither delivers nor fails");
 		if (queue->state == VERBS_QUEUE_STOPPING)
 			stop(connection, queue, now_ns);
 		if (queue->state == VERBS_QUEUE_RESTING && connection->role == VERBS_SENDER &&

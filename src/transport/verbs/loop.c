@@ -185,17 +185,20 @@ static int post(struct verbs_connection *connection, struct verbs_rail *rail, st
 	return 0;
 }
 
-static void finish(struct verbs_connection *connection, unsigned at)
+static struct verbs_turn remove_turn(struct verbs_receiver *r, unsigned at)
 {
-	struct verbs_receiver *r = &connection->r;
-	struct verbs_turn turn = r->turns[at];
+	const struct verbs_turn turn = r->turns[at];
 
 	r->turn_count--;
 	memmove(&r->turns[at], &r->turns[at + 1], (r->turn_count - at) * sizeof(r->turns[0]));
-	if (turn.slot)
-		verbs_receiver_moved(connection, &turn);
-	else if (--turn.request->open_items == 0)
-		verbs_request_finish(connection, turn.request);
+	return turn;
+}
+
+/* The read of a rail, for a flush. */
+static void read_done(struct verbs_connection *connection, struct verbs_request *request)
+{
+	if (--request->open_items == 0)
+		verbs_request_finish(connection, request);
 }
 
 /* Nothing that came over it is still being written. */
@@ -231,7 +234,7 @@ static void failed(struct verbs_connection *connection, unsigned index, const ch
 			turn->rail = turn->rail == index ? other : turn->rail;
 			i++;
 		} else {
-			finish(connection, i);
+			read_done(connection, remove_turn(&connection->r, i).request);
 		}
 	}
 }
@@ -259,26 +262,31 @@ void verbs_loop_step(struct verbs_connection *connection)
 	}
 }
 
-void verbs_loop_completed(struct verbs_connection *connection, unsigned index, const struct ibv_wc *wc)
+bool verbs_loop_completed(struct verbs_connection *connection, unsigned index, const struct ibv_wc *wc,
+			  struct verbs_turn *ret)
 {
 	struct verbs_receiver *r = &connection->r;
 	struct verbs_loop *loop = &connection->rails[index].loop;
 	unsigned at = 0;
 
 	if (!loop->qp || (wc->wr_id >> 32 & 0xffffffU) != (loop->epoch & 0xffffffU))
-		return; /* of one that is no more */
+		return false; /* of one that is no more */
 	connection->ready++;
 	if (wc->status == IBV_WC_LOC_PROT_ERR || wc->status == IBV_WC_REM_ACCESS_ERR) {
 		verbs_connection_fail(connection, -EIO, "the RDMA device may not access the GPU's memory");
-		return;
+		return false;
 	}
 	if (wc->status != IBV_WC_SUCCESS) {
 		failed(connection, index, connection->transport->api->wc_status_str(wc->status));
-		return;
+		return false;
 	}
 	loop->posted--;
 	while (at < r->turn_count && r->turns[at].id != (uint32_t)wc->wr_id)
 		at++;
-	if (at < r->turn_count)
-		finish(connection, at);
+	if (at == r->turn_count)
+		return false;
+	*ret = remove_turn(r, at);
+	if (!ret->slot)
+		read_done(connection, ret->request);
+	return ret->slot != NULL;
 }

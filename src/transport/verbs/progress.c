@@ -9,7 +9,7 @@
 #define LOOK_OFTEN_NS   (NS_PER_MS / 20)
 #define UNATTENDED_NS   (100 * NS_PER_MS)
 #define LISTEN_EVERY_NS (20 * NS_PER_MS) /* to what the devices have to tell */
-enum { POLL_MOST = 64, LAST_LOOKS = 64 };
+enum { POLL_MOST = 64, LAST_LOOKS = 64, FRAMES_AT_ONCE = 16 };
 
 static bool is_whole(const struct verbs_connection *connection)
 {
@@ -39,8 +39,8 @@ static void move(struct verbs_connection *connection, bool *ret_more)
 {
 	int r;
 
-	verbs_queue_poll(connection, POLL_MOST, ret_more);
-	r = connection->error ? 0 : verbs_ring_take(connection);
+	verbs_completion_poll(connection, POLL_MOST, ret_more);
+	r = connection->error ? 0 : verbs_completion_take(connection);
 	if (r < 0)
 		verbs_connection_fail(connection, r == -EPROTO ? -EREMOTEIO : r, "it broke the protocol");
 	if (connection->error)
@@ -78,6 +78,48 @@ static void listen_to_devices(struct verbs_transport *transport, uint64_t now_ns
 		verbs_devices_listen(&transport->cards);
 }
 
+static int take_frame(struct verbs_connection *connection)
+{
+	struct verbs_wire_frame frame;
+	int r = verbs_wire_get_frame(connection->control.received, &frame);
+
+	if (r < 0)
+		return -EREMOTEIO;
+	if (frame.type == VERBS_FRAME_BYE) {
+		connection->peer_closed = true;
+		return -EREMOTEIO;
+	}
+	if (frame.type == VERBS_FRAME_TRUNCATED)
+		return verbs_connection_fail(connection, -EMSGSIZE, VERBS_TOO_LONG);
+	verbs_failover_frame(connection, &frame);
+	return connection->error;
+}
+
+static int control_step(struct verbs_connection *connection)
+{
+	struct verbs_control *control = &connection->control;
+	enum transport_next next;
+	int r = 0;
+
+	if (connection->watch.on) {
+		r = transport_tcp.progress(control->out, &next);
+		control->unread = next != TRANSPORT_NEXT_EVENT;
+		if (r == 0)
+			transport_tcp.progress(control->in, &next); /* its error comes after what had come before */
+		control->unread |= next != TRANSPORT_NEXT_EVENT;
+	}
+	if (r == 0)
+		r = verbs_control_push(connection);
+	for (unsigned i = 0; i < FRAMES_AT_ONCE && r == 0; i++) {
+		int got = verbs_control_receive_bytes(control->in, control->received, &control->receiving);
+
+		if (got == 0)
+			return 0;
+		r = got < 0 ? got : take_frame(connection);
+	}
+	return r;
+}
+
 static void look(struct verbs_connection *connection, uint64_t now_ns)
 {
 	int r;
@@ -85,7 +127,7 @@ static void look(struct verbs_connection *connection, uint64_t now_ns)
 	connection->looked_ns = now_ns;
 	listen_to_devices(connection->transport, now_ns);
 	verbs_failover_step(connection, now_ns);
-	r = connection->error ? 0 : verbs_control_step(connection);
+	r = connection->error ? 0 : control_step(connection);
 	if ((r < 0 || connection->peer_closed) && !connection->error)
 		ends(connection);
 }
@@ -129,6 +171,7 @@ void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns)
 		if (next != TRANSPORT_NEXT_EVENT || ready != connection->ready || live != connection->live_count)
 			transport_watch_ring(&connection->watch);
 	}
+	verbs_connection_end(connection);
 	pthread_mutex_unlock(&connection->lock);
 }
 

@@ -1,17 +1,13 @@
-/* Queue pairs: made, connected, written to, polled, stopped. */
+/* Queue pairs: made, connected, written to, lost. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/verbs/verbs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 
 enum {
-	REFUSALS_MOST = 12, /* of one message, with nothing of it delivered between */
-	POLL_AT_ONCE = 16,
 	STRIPE_ITEMS =
 		8, /* with several queues: what is on the way in one, so that progress decides and not patience */
 };
@@ -24,16 +20,9 @@ static uint64_t name_of(const struct verbs_queue *queue, bool receive, uint64_t 
 	       (item & UINT32_MAX);
 }
 
-/* Which item it was. False: one that completed before. */
-static bool item_of(const struct verbs_queue *queue, uint64_t name, uint64_t *ret_item)
-{
-	*ret_item = verbs_wire_count(queue->head, name);
-	return *ret_item >= queue->head && *ret_item < queue->tail;
-}
-
 /* ---- making and connecting ---- */
 
-static int post_receive(struct verbs_connection *connection, struct verbs_queue *queue)
+int verbs_queue_post_receive(struct verbs_connection *connection, struct verbs_queue *queue)
 {
 	struct ibv_recv_wr wr = { .wr_id = name_of(queue, true, 0) }, *bad;
 	int r = connection->transport->api->post_recv(queue->qp, &wr, &bad);
@@ -86,7 +75,7 @@ int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *
 	r = verbs_pair_init(connection->transport->api, connection->rails[queue->rail].port, queue->qp,
 			    IBV_ACCESS_REMOTE_WRITE);
 	for (unsigned i = 0; r == 0 && i < VERBS_QUEUE_RECEIVES; i++)
-		r = post_receive(connection, queue);
+		r = verbs_queue_post_receive(connection, queue);
 	if (r < 0) {
 		verbs_queue_destroy(connection, queue);
 		return r;
@@ -237,142 +226,37 @@ struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection)
 	return NULL;
 }
 
-/* ---- what completes ---- */
+/* ---- failing ---- */
 
-static unsigned *refusals_of(struct verbs_connection *connection, const struct verbs_item *item)
+void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why)
 {
-	return item->request ? &item->request->refusals : &connection->refusals;
-}
+	const bool was_live = queue->state == VERBS_QUEUE_LIVE;
 
-void verbs_queue_delivered(struct verbs_connection *connection, const struct verbs_item *item)
-{
-	*refusals_of(connection, item) = 0;
-	if (item->kind == VERBS_ITEM_DATA || !connection->out.credit[(item->descriptor - 1) % VERBS_WIRE_DESCRIPTORS])
-		verbs_failover_moved(connection);
-	verbs_sender_delivered(connection, item);
-}
-
-static void sent(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t name)
-{
-	uint64_t item;
-
-	if (!item_of(queue, name, &item))
+	if ((!was_live && queue->state != VERBS_QUEUE_JOINING) || connection->error)
 		return;
-	while (queue->head != item + 1) { /* in the order of posting, always */
-		struct verbs_item done = queue->items[queue->head % VERBS_ITEMS];
-
-		queue->head++;
-		verbs_queue_delivered(connection, &done);
-	}
+	connection->live_count -= was_live;
+	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */
+	queue->state = VERBS_QUEUE_STOPPING;
+	queue->stopping_since_ns = clock_now_ns();
+	queue->build_asked = false;
+	if (!connection->stuck_since_ns)
+		connection->stuck_since_ns = queue->stopping_since_ns;
+	if (connection->primary == queue->index)
+		connection->settled = false;
+	if (!connection->peer_closed)
+		log_info(LOG_NET, "queue %u with host %s on %s is lost: %s. %u others go on", queue->index,
+			 connection->peer.host, connection->rails[queue->rail].port->name, why, connection->live_count);
+	if (verbs_queue_to(connection, queue, IBV_QPS_ERR) < 0 &&
+	    !verbs_card_is_lost(connection->rails[queue->rail].port->card))
+		verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed cannot be stopped");
 }
 
-static void received(struct verbs_connection *connection, struct verbs_queue *queue, const struct ibv_wc *wc)
+/*
+ * Something of a message arrived, here or there. Descriptors of credit do not count: each loss asks for one, so they would
+ * go on for ever over a path that carries nothing else.
+ */
+void verbs_queue_moved(struct verbs_connection *connection)
 {
-	uint32_t notice = ntohl(wc->imm_data);
-	int r = 0;
-
-	queue->receives--;
-	queue->notices++;
-	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
-		verbs_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
-		return;
-	}
-	if (verbs_notice_kind(notice) == VERBS_NOTICE_DESCRIPTOR) {
-		connection->in.notices++;
-	} else {
-		verbs_failover_moved(connection);
-		queue->data_taken++;
-		connection->rails[queue->rail].unflushed = true;
-		r = connection->role == VERBS_RECEIVER ? verbs_receiver_data(connection, notice, wc->byte_len)
-						       : -EPROTO;
-	}
-	if (r < 0) {
-		verbs_connection_fail(connection, r == -EPROTO ? -EREMOTEIO : r, "it broke the protocol");
-		return;
-	}
-	if ((queue->state == VERBS_QUEUE_LIVE || queue->state == VERBS_QUEUE_JOINING) &&
-	    post_receive(connection, queue) < 0)
-		verbs_failover_lost(connection, queue, "a receive could not be posted");
-}
-
-/* What another queue would meet, too. */
-static bool is_final(struct verbs_connection *connection, const struct verbs_queue *queue, const struct ibv_wc *wc)
-{
-	const enum ibv_wc_status status = wc->status;
-	uint64_t item;
-
-	if (status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_QP_OP_ERR || status == IBV_WC_LOC_PROT_ERR ||
-	    status == IBV_WC_REM_ACCESS_ERR)
-		return true;
-	if (status != IBV_WC_REM_INV_REQ_ERR || !item_of(queue, wc->wr_id, &item))
-		return false;
-	/* The packets are the devices' affair, and rxe's have been found invalid after lost ones; but not without end. */
-	return ++*refusals_of(connection, &queue->items[item % VERBS_ITEMS]) > REFUSALS_MOST;
-}
-
-static void failed(struct verbs_connection *connection, struct verbs_queue *queue, const struct ibv_wc *wc)
-{
-	const char *why = connection->transport->api->wc_status_str(wc->status);
-	char text[128];
-
-	/* What a card says after its end says nothing of the request. */
-	if (!verbs_card_is_lost(connection->rails[queue->rail].port->card) && is_final(connection, queue, wc)) {
-		snprintf(text, sizeof(text), "queue %u: %s", queue->index, why);
-		verbs_connection_fail(connection, -EREMOTEIO, text);
-		return;
-	}
-	if (queue->state == VERBS_QUEUE_LIVE || queue->state == VERBS_QUEUE_JOINING)
-		verbs_failover_lost(connection, queue, why);
-}
-
-static void take(struct verbs_connection *connection, const struct ibv_wc *wc)
-{
-	const bool receive = wc->wr_id >> 63;
-	const unsigned index = wc->wr_id >> 56 & 0x7f;
-	struct verbs_queue *queue;
-
-	if (index >= VERBS_LOOP_FIRST) {
-		if (connection->role == VERBS_RECEIVER && index - VERBS_LOOP_FIRST < connection->rail_count)
-			verbs_loop_completed(connection, index - VERBS_LOOP_FIRST, wc);
-		return;
-	}
-	if (index >= connection->queue_count)
-		return;
-	queue = &connection->queues[index];
-	if ((wc->wr_id >> 32 & 0xffffffU) != (queue->epoch & 0xffffffU) || !queue->qp)
-		return; /* of a queue that is no more */
-	connection->ready++;
-	if (wc->status == IBV_WC_SUCCESS && receive)
-		received(connection, queue, wc);
-	else if (wc->status == IBV_WC_SUCCESS)
-		sent(connection, queue, wc->wr_id);
-	else {
-		if (receive)
-			queue->receives--;
-		failed(connection, queue, wc);
-	}
-}
-
-void verbs_queue_poll(struct verbs_connection *connection, unsigned most, bool *ret_more)
-{
-	const struct verbs_api *api = connection->transport->api;
-	struct ibv_wc completions[POLL_AT_ONCE];
-
-	*ret_more = false;
-	for (unsigned i = 0; i < connection->rail_count; i++) {
-		unsigned taken = 0;
-		int count = POLL_AT_ONCE;
-
-		while (count == POLL_AT_ONCE && taken < most && !connection->error) {
-			count = api->poll_cq(connection->rails[i].cq, POLL_AT_ONCE, completions);
-			if (count < 0) {
-				verbs_connection_fail(connection, -EIO, "its completion queue cannot be read");
-				return;
-			}
-			for (int k = 0; k < count && !connection->error; k++)
-				take(connection, &completions[k]);
-			taken += (unsigned)count;
-		}
-		*ret_more |= count == POLL_AT_ONCE;
-	}
+	if (connection->stuck_since_ns)
+		connection->stuck_since_ns = connection->live_count ? 0 : clock_now_ns();
 }

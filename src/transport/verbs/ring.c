@@ -5,7 +5,6 @@
 #include "base/bytes.h"
 #include "transport/verbs/verbs.h"
 
-#include <errno.h>
 #include <string.h>
 
 bool verbs_ring_has_room(const struct verbs_connection *connection)
@@ -85,92 +84,10 @@ void verbs_ring_flush(struct verbs_connection *connection)
 		if (!primary || !verbs_queue_has_room(primary))
 			return;
 		if (verbs_queue_post_descriptor(connection, primary, out->posted + 1) < 0)
-			verbs_failover_lost(connection, primary, "a descriptor could not be posted");
+			verbs_queue_lost(connection, primary, "a descriptor could not be posted");
 		else
 			out->posted++;
 	}
-}
-
-static void take_credit(struct verbs_connection *connection, unsigned index, uint32_t known)
-{
-	struct verbs_queue *queue = &connection->queues[index];
-	uint64_t count;
-
-	if (index >= connection->queue_count)
-		return;
-	count = verbs_wire_count(queue->data_known, known);
-	if (count > queue->data_known)
-		queue->data_known = count;
-}
-
-static void take_credits(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
-			 const uint8_t *extra)
-{
-	if (descriptor->type == VERBS_DESCRIPTOR_SLOTS)
-		take_credit(connection, (unsigned)descriptor->size, descriptor->slot);
-	for (unsigned i = 0; descriptor->type == VERBS_DESCRIPTOR_CREDIT && i < descriptor->count; i++)
-		take_credit(connection, i, (uint32_t)bytes_get(extra + 4 * (size_t)i, 4));
-}
-
-void verbs_ring_seen(struct verbs_connection *connection, uint64_t descriptor)
-{
-	struct verbs_ring_out *out = &connection->out;
-
-	if (descriptor > out->taken && descriptor <= out->written)
-		out->taken = descriptor;
-}
-
-void verbs_ring_shown(struct verbs_connection *connection, uint64_t descriptor)
-{
-	struct verbs_ring_in *in = &connection->in;
-
-	if (descriptor > in->told && descriptor <= in->taken)
-		in->told = descriptor;
-}
-
-void verbs_ring_shown_nothing(struct verbs_connection *connection)
-{
-	connection->in.told = connection->in.taken - VERBS_WIRE_DESCRIPTORS / 2;
-}
-
-static int take_one(struct verbs_connection *connection)
-{
-	struct verbs_ring_in *in = &connection->in;
-	struct verbs_ring_out *out = &connection->out;
-	uint8_t entry[VERBS_WIRE_DESCRIPTOR_BYTES];
-	struct verbs_descriptor descriptor;
-	int r;
-
-	/* Once: whatever the peer writes from now on is not what is looked at. */
-	memcpy(entry, in->memory + (size_t)(in->taken % VERBS_WIRE_DESCRIPTORS) * VERBS_WIRE_DESCRIPTOR_BYTES,
-	       sizeof(entry));
-	r = verbs_wire_get_descriptor(entry, &descriptor);
-	if (r < 0)
-		return -EPROTO;
-	descriptor.sequence = verbs_wire_count(in->taken, descriptor.sequence);
-	descriptor.taken = verbs_wire_count(out->written, descriptor.taken);
-	/* It may know of less than data that was sent after it and came before it, over another queue. */
-	if (descriptor.sequence != in->taken + 1 || descriptor.taken > out->written)
-		return -EPROTO;
-	in->taken++;
-	if (descriptor.type != VERBS_DESCRIPTOR_CREDIT)
-		verbs_failover_moved(connection);
-	verbs_ring_seen(connection, descriptor.taken);
-	take_credits(connection, &descriptor, entry + VERBS_WIRE_HEAD_BYTES);
-	return connection->role == VERBS_SENDER
-		       ? verbs_sender_descriptor(connection, &descriptor, entry + VERBS_WIRE_HEAD_BYTES)
-		       : verbs_receiver_descriptor(connection, &descriptor, entry + VERBS_WIRE_HEAD_BYTES);
-}
-
-int verbs_ring_take(struct verbs_connection *connection)
-{
-	int r = 0;
-
-	while (connection->in.notices && r == 0 && !connection->error) {
-		connection->in.notices--;
-		r = take_one(connection);
-	}
-	return r;
 }
 
 static bool credit_is_due(const struct verbs_connection *connection)

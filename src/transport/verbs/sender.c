@@ -296,7 +296,7 @@ static bool post_again(struct verbs_connection *connection)
 		if (verbs_queue_post_data(connection, queue, piece.request, piece.offset, piece.bytes, piece.whole) <
 		    0) {
 			piece.request->open_items++;
-			verbs_failover_lost(connection, queue, "data could not be posted");
+			verbs_queue_lost(connection, queue, "data could not be posted");
 			continue;
 		}
 		s->again_count--;
@@ -320,7 +320,7 @@ static bool post_pieces(struct verbs_connection *connection, struct verbs_reques
 		if (bytes > segment)
 			bytes = segment;
 		if (verbs_queue_post_data(connection, queue, request, request->posted, (uint32_t)bytes, whole) < 0) {
-			verbs_failover_lost(connection, queue, "data could not be posted");
+			verbs_queue_lost(connection, queue, "data could not be posted");
 			return false;
 		}
 		request->posted += bytes;

@@ -280,6 +280,7 @@ static struct verbs_connection *locked(struct transport_connection *opaque)
 
 static int unlocked(struct verbs_connection *connection, int r)
 {
+	verbs_connection_end(connection);
 	pthread_mutex_unlock(&connection->lock);
 	return r;
 }

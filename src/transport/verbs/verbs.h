@@ -10,7 +10,7 @@
  * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loop.c).
  *
  * Life: handshake.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
- * pairs, failover.c what happens when one fails, control.c the frames, connection.c what is common. progress.c calls them
+ * pairs, completion.c hands on what came, failover.c what happens when one fails, control.c the frames, connection.c what is common. progress.c calls them
  * all, service.c is the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
  *
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
@@ -295,15 +295,24 @@ struct verbs_control {
 
 enum verbs_role { VERBS_SENDER, VERBS_RECEIVER };
 
+/*
+ * state    | what it has                                              | left by
+ * making   | queue pairs, and a handshake that owns it                | READY at both ends: stands; an error: closed
+ * stands   | a place in the transport's list; the service looks at it | error set, at the end of that call: ended
+ * ended    | the same without queue pairs; what came before is there  | closed
+ */
+enum verbs_connection_state { VERBS_CONNECTION_MAKING, VERBS_CONNECTION_STANDS, VERBS_CONNECTION_ENDED };
+
 struct verbs_connection {
 	struct verbs_transport *transport;
 	LIST_ENTRY(verbs_connection) link; /* under the transport's lock */
-	bool linked;
+	enum verbs_connection_state state;
 	pthread_mutex_t lock;
 	uint64_t progressed_ns;
 	unsigned ready; /* counts what came */
 	enum verbs_role role;
-	int error;
+	int error;     /* 0, or what every call returns from now on */
+	char why[128]; /* the same in words */
 	bool peer_closed;
 	unsigned rail_count, queue_count, live_count;
 	struct verbs_rail rails[VERBS_WIRE_RAILS_MAX];
@@ -404,10 +413,10 @@ static inline bool verbs_queue_has_room(const struct verbs_queue *queue)
 int verbs_queue_post_descriptor(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t descriptor);
 int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queue *queue, struct verbs_request *request,
 			  uint64_t offset, uint32_t bytes, bool whole);
-/* An item has arrived. */
-void verbs_queue_delivered(struct verbs_connection *connection, const struct verbs_item *item);
-/* Takes what the queues have to say, at most so many for each rail. *ret_more: there may be more. */
-void verbs_queue_poll(struct verbs_connection *connection, unsigned most, bool *ret_more);
+int verbs_queue_post_receive(struct verbs_connection *connection, struct verbs_queue *queue);
+/* It has failed: nothing more goes over it. failover.c does the rest. */
+void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
+void verbs_queue_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
 /* A queue for data, by turns, that has room; NULL: none. */
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection);
 
@@ -421,17 +430,32 @@ uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_descri
 			size_t extra_bytes);
 /* Sends what was made, as far as the primary has room. */
 void verbs_ring_flush(struct verbs_connection *connection);
-/* Takes the descriptors that notices have told of. 0 or an error. */
-int verbs_ring_take(struct verbs_connection *connection);
 /* Says what was taken, if the peer may run dry. */
 void verbs_ring_credit(struct verbs_connection *connection);
 /*
  * Data for a receive shows that the descriptor that told of it, and so each before it, has been taken: the receiver has seen
  * that, and the sender has shown it, which needs no descriptor of its own. Data that is lost has shown nothing.
  */
-void verbs_ring_seen(struct verbs_connection *connection, uint64_t descriptor);
-void verbs_ring_shown(struct verbs_connection *connection, uint64_t descriptor);
-void verbs_ring_shown_nothing(struct verbs_connection *connection);
+static inline void verbs_ring_seen(struct verbs_connection *connection, uint64_t descriptor)
+{
+	struct verbs_ring_out *out = &connection->out;
+
+	if (descriptor > out->taken && descriptor <= out->written)
+		out->taken = descriptor;
+}
+
+static inline void verbs_ring_shown(struct verbs_connection *connection, uint64_t descriptor)
+{
+	struct verbs_ring_in *in = &connection->in;
+
+	if (descriptor > in->told && descriptor <= in->taken)
+		in->told = descriptor;
+}
+
+static inline void verbs_ring_shown_nothing(struct verbs_connection *connection)
+{
+	connection->in.told = connection->in.taken - VERBS_WIRE_DESCRIPTORS / 2;
+}
 
 /* sender.c */
 int verbs_sender_send(struct verbs_connection *connection, void *data, size_t bytes, int tag,
@@ -439,7 +463,7 @@ int verbs_sender_send(struct verbs_connection *connection, void *data, size_t by
 int verbs_sender_descriptor(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
 			    const uint8_t *extra);
 void verbs_sender_pump(struct verbs_connection *connection);
-/* An item has been delivered; by verbs_queue_delivered(). */
+/* An item has been delivered; by verbs_completion_delivered(). */
 void verbs_sender_delivered(struct verbs_connection *connection, const struct verbs_item *item);
 /* An item was not, and will not be by its queue. */
 void verbs_sender_lost(struct verbs_connection *connection, const struct verbs_item *item);
@@ -470,21 +494,30 @@ int verbs_loop_flush(struct verbs_connection *connection, const void *data,
 		     const struct verbs_registration *registration, struct verbs_request **ret);
 /* Posts what waits, makes what broke. */
 void verbs_loop_step(struct verbs_connection *connection);
-void verbs_loop_completed(struct verbs_connection *connection, unsigned rail, const struct ibv_wc *wc);
+/* True: *ret has put what it moves in its place. */
+bool verbs_loop_completed(struct verbs_connection *connection, unsigned rail, const struct ibv_wc *wc,
+			  struct verbs_turn *ret);
+
+/* completion.c */
+/* Takes what the queues have to say, at most so many for each rail. *ret_more: there may be more. */
+void verbs_completion_poll(struct verbs_connection *connection, unsigned most, bool *ret_more);
+/* An item has arrived. */
+void verbs_completion_delivered(struct verbs_connection *connection, const struct verbs_item *item);
+/* Takes the descriptors that notices have told of. 0 or an error. */
+int verbs_completion_take(struct verbs_connection *connection);
 
 /* failover.c */
-void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
-void verbs_failover_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
 void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Now and then: drains, rebuilds, gives up. */
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 
 /* control.c */
+#define VERBS_TOO_LONG "a message was longer than the receive that it matched"
 /* The end, and why: a message was longer than the receive that it matched. */
 int verbs_control_truncated(struct verbs_connection *connection);
 int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
-/* Sends and receives. An error: the peer is gone. */
-int verbs_control_step(struct verbs_connection *connection);
+/* Sends what is to be said. An error: the peer is gone. */
+int verbs_control_push(struct verbs_connection *connection);
 /* One whole frame, for the handshake: 1 when it is through, 0 not yet. *request is the caller's place. */
 int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES],
 			     struct transport_request **request);
@@ -506,8 +539,14 @@ int verbs_connection_take_hello(struct verbs_connection *connection, const struc
 /* Both ends are through: takes over the control connections. Under the transport's lock. */
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,
 			    struct transport_connection *in);
-/* Ends it, once, and says so. Returns the error. */
+/* One that has failed: ends it, once, and says so. Whoever gives the lock back calls it, before anybody hears of the error. */
+void verbs_connection_end(struct verbs_connection *connection);
+
+/* request.c */
+/* From now on every call gives this error, which is returned; the first one counts. */
 int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why);
+/* What was registered for it alone: no queue uses it any more. */
+void verbs_request_release(struct verbs_request *request);
 struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind);
 void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request);
 /* One that its user has seen done. sizes may be NULL. */
