@@ -13,7 +13,7 @@ GATES :=
 endif
 TESTBED_CHECK := $(wildcard tests/testbed/check)
 
-.PHONY: check run-check check-asan check-tsan check-faults check-long check-late run-late check-clang check-gpu check-vm $(GATES)
+.PHONY: check run-check check-asan check-tsan check-faults check-long check-late check-mutations run-late check-clang check-gpu check-vm $(GATES)
 
 check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
@@ -90,6 +90,12 @@ check-late: ## the long variants of unit tests that strike in every state (a qua
 
 run-late:
 	@$(RUN) --logs '$(O)/logs-late' --timeout 1800 --jobs '$(JOBS)' --only '$(T)' $(late_args)
+
+# For the record (perf/results/mutations.txt): it takes hours, and goes on where it was cut.
+SEED ?= 1
+COUNT ?= 300
+check-mutations: deps-check ## how many of COUNT faults, put into src by SEED, the tests find (root, hours; HEAD, not the tree)
+	@$(PYTHON) tests/mutation/mutate.py --work '$(O)/mutation' --seed '$(SEED)' --count '$(COUNT)'
 
 # What cannot be installed is a reason to skip, which tests/vm/check gives.
 check-vm: deps-check ## in virtual machines: SoftRoCE, two hosts, PCIe switches (QEMU; downloads Debian's kernel once)
