@@ -13,10 +13,7 @@
 #include "aggregate/aggregator_wire.h"
 
 enum {
-	AGGREGATORS_MAX = 32,
-	AGGREGATORS_ENTRY_BYTES = TRANSPORT_HANDLE_BYTES + 16,
-	AGGREGATORS_BYTES = AGGREGATOR_WIRE_ID_BYTES + 8 +
-			    AGGREGATORS_MAX * AGGREGATORS_ENTRY_BYTES, /* behind the members' facts */
+	AGGREGATORS_MAX = MEMBER_WIRE_AGGREGATORS_MAX,
 };
 _Static_assert((int)AGGREGATORS_MAX <= (int)SCHEDULE_AGGREGATORS_MAX &&
 		       (int)AGGREGATORS_MAX <= (int)CONTROL_AGGREGATORS_MAX,
@@ -72,26 +69,20 @@ static inline uint32_t aggregators_usable(const struct group *group)
 	return group->aggregators ? group->aggregators->used & ~group->aggregators->excluded : 0;
 }
 
-/* While the group comes together. */
-struct bootstrap_aggregator {
-	uint8_t handle[TRANSPORT_HANDLE_BYTES];
-	struct transport_connection *out, *in;
-	struct bootstrap_message hello;
-	uint8_t hello_bytes[AGGREGATOR_WIRE_HELLO_BYTES];
-	bool lost, ready; /* cannot be had; its own connections stand (at the coordinator) */
-};
+/* During the bootstrap. */
 struct bootstrap_aggregators {
-	uint8_t id[AGGREGATOR_WIRE_ID_BYTES];
-	size_t count;
-	struct bootstrap_aggregator aggregators[AGGREGATORS_MAX];
+	struct member_wire_aggregators list;
+	struct bootstrap_way ways[AGGREGATORS_MAX];
+	uint32_t lost, ready; /* cannot be had; their own connections stand (at the coordinator) */
 	uint64_t deadline_ns; /* of reaching them */
 };
 
 /* aggregators_join.c */
 /* Coordinator: asks the cluster's aggregators for bootstrap.group, whose members are in order, and waits a part of the time. */
-int aggregators_ask(struct bootstrap *bootstrap, struct group *group, uint8_t bytes[static AGGREGATORS_BYTES]);
-/* Everybody: what the coordinator has found, into bootstrap.group. -EBADMSG, -ENOMEM. */
-int aggregators_learn(struct bootstrap *bootstrap, const uint8_t bytes[static AGGREGATORS_BYTES]);
+void aggregators_ask(struct bootstrap *bootstrap, const struct group *group,
+		     uint8_t bytes[static MEMBER_WIRE_AGGREGATORS_BYTES]);
+/* Everybody: what the coordinator has found, into bootstrap.group. */
+int aggregators_learn(struct bootstrap *bootstrap, const uint8_t bytes[static MEMBER_WIRE_AGGREGATORS_BYTES]);
 /* One step towards all of them. True: each is reached, or given up. */
 bool aggregators_reach(struct bootstrap *bootstrap);
 /* A connection that came, and its first message. */

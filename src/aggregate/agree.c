@@ -21,11 +21,6 @@ enum { FLAT_BYTES_LEAST = 512 };
 #define MEMBER_TENTHS      7
 #define COORDINATOR_TENTHS 8
 
-static int out_of_memory(struct bootstrap *bootstrap)
-{
-	return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
-}
-
 static void facts_of_self(const struct bootstrap *bootstrap, struct member_wire_facts *ret)
 {
 	const struct aggregate_setup *setup = &bootstrap->engine->setup;
@@ -95,8 +90,7 @@ static int report_read(struct bootstrap *bootstrap, size_t index)
 			"install the same release on all hosts",
 			bootstrap_host(bootstrap, index), bootstrap->engine->host_name);
 	if (r < 0)
-		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
-				      bootstrap_host(bootstrap, index));
+		return bootstrap_broken_by(bootstrap, index);
 	if (report.kind == AGGREGATE_REPORT_FAILED)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "%s", report.reason);
 	if (report.kind == AGGREGATE_REPORT_READY && bootstrap->group &&
@@ -240,7 +234,7 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 		return r;
 	r = group_new(bootstrap->engine, bootstrap->listener->device, bootstrap->count, &group);
 	if (r < 0)
-		return out_of_memory(bootstrap);
+		return bootstrap_out_of_memory(bootstrap);
 	*decision = (struct member_wire_decision){ .kind = AGGREGATE_DECISION_MEMBERS,
 						   .count = (uint16_t)bootstrap->count };
 	decision->settings.flat_bytes = choose_flat_bytes(bootstrap);
@@ -259,12 +253,10 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 		member_wire_facts(
 			CODEC_TO(bootstrap->decision_bytes + MEMBER_WIRE_DECISION_BYTES + i * MEMBER_WIRE_FACTS_BYTES),
 			&group->members[i].facts);
-	r = aggregators_ask(bootstrap, group,
-			    bootstrap->decision_bytes + MEMBER_WIRE_DECISION_BYTES +
-				    bootstrap->count * MEMBER_WIRE_FACTS_BYTES);
+	aggregators_ask(bootstrap, group,
+			bootstrap->decision_bytes + MEMBER_WIRE_DECISION_BYTES +
+				bootstrap->count * MEMBER_WIRE_FACTS_BYTES);
 	group_free(group);
-	if (r < 0)
-		return r;
 	for (size_t i = 1; i < bootstrap->count; i++)
 		bootstrap_send(&bootstrap->peers[i].decision_out, bootstrap->peers[i].ways[BOOTSTRAP_SMALL].out,
 			       bootstrap->decision_bytes, bootstrap->decision_size);
@@ -372,11 +364,10 @@ static int decision_read_members(struct bootstrap *bootstrap)
 	int r;
 
 	if (bootstrap->decision.count != bootstrap->count)
-		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
-				      bootstrap_host(bootstrap, 0));
+		return bootstrap_broken_by(bootstrap, 0);
 	r = group_new(bootstrap->engine, bootstrap->listener->device, bootstrap->count, &group);
 	if (r < 0)
-		return out_of_memory(bootstrap);
+		return bootstrap_out_of_memory(bootstrap);
 	bootstrap->group = group;
 	group->settings = bootstrap->decision.settings;
 	for (size_t i = 0; i < bootstrap->count && r == 0; i++) {
@@ -396,16 +387,15 @@ static int decision_read_members(struct bootstrap *bootstrap)
 		}
 	}
 	if (r < 0 || found != 1)
-		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
-				      bootstrap_host(bootstrap, 0));
+		return bootstrap_broken_by(bootstrap, 0);
 	r = engine_start(bootstrap->engine, bootstrap->listener->device);
 	if (r < 0)
 		return bootstrap_fail(bootstrap, -r, "host %s cannot start a thread: %s", bootstrap->engine->host_name,
 				      strerror(-r));
-	if (aggregators_learn(bootstrap, bytes + bootstrap->count * MEMBER_WIRE_FACTS_BYTES) < 0)
-		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
-				      bootstrap_host(bootstrap, 0));
-	return group_settle(group) < 0 ? out_of_memory(bootstrap) : tell(bootstrap, group);
+	r = aggregators_learn(bootstrap, bytes + bootstrap->count * MEMBER_WIRE_FACTS_BYTES);
+	if (r < 0)
+		return r;
+	return group_settle(group) < 0 ? bootstrap_out_of_memory(bootstrap) : tell(bootstrap, group);
 }
 
 /* 1: the coordinator has spoken; an error: it said no, or is gone. */
@@ -431,8 +421,7 @@ static int member_hear(struct bootstrap *bootstrap)
 	    message->received != bootstrap->decision_size)
 		r = -EBADMSG;
 	if (r < 0)
-		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
-				      bootstrap_host(bootstrap, 0));
+		return bootstrap_broken_by(bootstrap, 0);
 	if (bootstrap->decision.kind == AGGREGATE_DECISION_NO) {
 		bootstrap->said_no = true;
 		bootstrap->reason[0] = '\0'; /* all have the coordinator's */
@@ -493,8 +482,7 @@ static int member_reach(struct bootstrap *bootstrap, bool everybody)
 				stand--;
 			r = member_hear(bootstrap);
 			if (r == 1)
-				r = bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
-						   bootstrap_host(bootstrap, 0));
+				r = bootstrap_broken_by(bootstrap, 0);
 		}
 		if (r < 0 || stand == end)
 			return r;
@@ -517,10 +505,7 @@ static int member_await(struct bootstrap *bootstrap, enum aggregate_decision wan
 		if (r == 0)
 			r = bootstrap_receive_incoming(bootstrap);
 		else if (r == 1)
-			return bootstrap->decision.kind == wanted
-				       ? 0
-				       : bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
-							bootstrap_host(bootstrap, 0));
+			return bootstrap->decision.kind == wanted ? 0 : bootstrap_broken_by(bootstrap, 0);
 		if (r < 0)
 			return r;
 		if (bootstrap_pause(bootstrap) < 0)

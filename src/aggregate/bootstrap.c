@@ -1,4 +1,4 @@
-/* The messages with which a group comes together, and the words about its failure. */
+/* Messages with which a group comes together, and the reason why it does not. */
 #include "aggregate/bootstrap.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,6 +19,17 @@ int bootstrap_fail(struct bootstrap *bootstrap, int error, const char *fmt, ...)
 	log_sentence_v(bootstrap->reason, sizeof(bootstrap->reason), fmt, args);
 	va_end(args);
 	return -error;
+}
+
+int bootstrap_out_of_memory(struct bootstrap *bootstrap)
+{
+	return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
+}
+
+int bootstrap_broken_by(struct bootstrap *bootstrap, size_t peer)
+{
+	return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
+			      bootstrap_host(bootstrap, peer));
 }
 
 const char *bootstrap_host(const struct bootstrap *bootstrap, size_t peer)
@@ -81,4 +92,29 @@ int bootstrap_pause(struct bootstrap *bootstrap)
 		nanosleep(&nap, NULL);
 	bootstrap->progressed = false;
 	return 0;
+}
+
+int bootstrap_dial(struct bootstrap *bootstrap, struct bootstrap_way *way, size_t hello_bytes, size_t eager_bytes)
+{
+	if (!way->out) {
+		int r = bootstrap->ops->connect(bootstrap->engine->setup.transport, bootstrap->listener->device, -1,
+						way->handle, &way->out);
+
+		if (r < 0 || !way->out)
+			return r;
+		if (eager_bytes != SIZE_MAX)
+			bootstrap->ops->set(way->out, TRANSPORT_SET_EAGER_LIMIT, eager_bytes);
+		bootstrap_send(&way->hello, way->out, way->hello_bytes, hello_bytes);
+		bootstrap->progressed = true;
+	}
+	return bootstrap_step(bootstrap, &way->hello);
+}
+
+void bootstrap_hang_up(const struct bootstrap *bootstrap, struct bootstrap_way *way)
+{
+	if (way->out)
+		bootstrap->ops->close_connection(way->out);
+	if (way->in)
+		bootstrap->ops->close_connection(way->in);
+	way->out = way->in = NULL;
 }

@@ -5,6 +5,7 @@
 #ifndef TRIBUTARY_AGGREGATE_BOOTSTRAP_H
 #define TRIBUTARY_AGGREGATE_BOOTSTRAP_H
 
+#include "aggregate/control/secret.h"
 #include "aggregate/group.h"
 
 enum {
@@ -27,14 +28,17 @@ struct bootstrap_message {
 	struct transport_request *request;
 };
 
+/* Both directions to a member, or an aggregator. */
+struct bootstrap_way {
+	uint8_t handle[AGGREGATE_HANDLE_BYTES];
+	struct transport_connection *out, *in;
+	struct bootstrap_message hello;
+	uint8_t hello_bytes[MEMBER_WIRE_HELLO_BYTES];
+};
+
 struct bootstrap_peer {
 	char host[MEMBER_WIRE_NAME_BYTES]; /* "" until it has said so */
-	struct bootstrap_way {
-		uint8_t handle[AGGREGATE_HANDLE_BYTES];
-		struct transport_connection *out, *in;
-		struct bootstrap_message hello;
-		uint8_t hello_bytes[MEMBER_WIRE_HELLO_BYTES];
-	} ways[BOOTSTRAP_KINDS];
+	struct bootstrap_way ways[BOOTSTRAP_KINDS];
 	/* At the coordinator: what this member reports. */
 	struct bootstrap_message report_in, decision_out;
 	uint8_t report_bytes[MEMBER_WIRE_REPORT_BYTES];
@@ -72,6 +76,7 @@ struct bootstrap {
 	struct group *group;                       /* once the members are known */
 	struct bootstrap_aggregators *aggregators; /* NULL: there are none */
 	struct group_aggregators *asked;           /* the coordinator, until there is a group to hold them */
+	struct control_secret secret;              /* while they are asked */
 	uint32_t aggregators_standing;             /* the coordinator: as everybody sees it */
 	char reason[AGGREGATE_REASON_BYTES];
 };
@@ -79,6 +84,8 @@ struct bootstrap {
 /* bootstrap.c */
 /* Sets the reason, if there is none yet, and returns -error. */
 int bootstrap_fail(struct bootstrap *bootstrap, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int bootstrap_out_of_memory(struct bootstrap *bootstrap);
+int bootstrap_broken_by(struct bootstrap *bootstrap, size_t peer); /* it broke the protocol */
 const char *bootstrap_host(const struct bootstrap *bootstrap, size_t peer);
 void bootstrap_send(struct bootstrap_message *message, struct transport_connection *connection, void *data,
 		    size_t bytes);
@@ -88,6 +95,9 @@ int bootstrap_step(struct bootstrap *bootstrap, struct bootstrap_message *messag
 /* Waits a little if nothing moved. -ETIMEDOUT after the deadline. */
 int bootstrap_pause(struct bootstrap *bootstrap);
 
+/* One step towards a way out, and its hello, of so many hello_bytes. eager_bytes: SIZE_MAX: as the transport has it. */
+int bootstrap_dial(struct bootstrap *bootstrap, struct bootstrap_way *way, size_t hello_bytes, size_t eager_bytes);
+void bootstrap_hang_up(const struct bootstrap *bootstrap, struct bootstrap_way *way);
 /* reach.c */
 /* One step towards the connections with that peer. 1: they stand; 0: not yet. */
 int bootstrap_reach(struct bootstrap *bootstrap, size_t peer);

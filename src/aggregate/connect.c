@@ -16,6 +16,20 @@ static int compare_handles(const void *a, const void *b)
 	return memcmp(*(const uint8_t *const *)a, *(const uint8_t *const *)b, BOOTSTRAP_HANDLE_BYTES);
 }
 
+static void make_hellos(struct bootstrap *bootstrap)
+{
+	struct member_wire_hello hello = { .from = (uint16_t)bootstrap->self,
+					   .count = (uint16_t)bootstrap->count,
+					   .group = bootstrap->group_hash };
+
+	memcpy(hello.host, bootstrap->engine->host_name, sizeof(hello.host));
+	for (size_t i = 0; i < BOOTSTRAP_KINDS * bootstrap->count; i++) {
+		hello.large = i % BOOTSTRAP_KINDS == BOOTSTRAP_LARGE;
+		member_wire_hello(CODEC_TO(bootstrap->peers[i / BOOTSTRAP_KINDS].ways[i % BOOTSTRAP_KINDS].hello_bytes),
+				  &hello);
+	}
+}
+
 static int bootstrap_sort(struct bootstrap *bootstrap, const uint8_t *const *handles)
 {
 	const uint8_t **sorted = sys_zalloc(bootstrap->count * sizeof(*sorted));
@@ -23,7 +37,7 @@ static int bootstrap_sort(struct bootstrap *bootstrap, const uint8_t *const *han
 	int r = 0;
 
 	if (!sorted)
-		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
+		return bootstrap_out_of_memory(bootstrap);
 	memcpy(sorted, handles, bootstrap->count * sizeof(*sorted));
 	qsort(sorted, bootstrap->count, sizeof(*sorted), compare_handles);
 	bootstrap->group_hash = HASH_START;
@@ -43,19 +57,14 @@ static int bootstrap_sort(struct bootstrap *bootstrap, const uint8_t *const *han
 				   "host %s is not exactly once among the %zu members that it was given",
 				   bootstrap->engine->host_name, bootstrap->count);
 	sys_free(sorted);
+	make_hellos(bootstrap);
 	return r;
 }
 
 static void bootstrap_fini(struct bootstrap *bootstrap)
 {
-	for (size_t i = 0; bootstrap->peers && i < BOOTSTRAP_KINDS * bootstrap->count; i++) {
-		struct bootstrap_way *way = &bootstrap->peers[i / BOOTSTRAP_KINDS].ways[i % BOOTSTRAP_KINDS];
-
-		if (way->out)
-			bootstrap->ops->close_connection(way->out);
-		if (way->in)
-			bootstrap->ops->close_connection(way->in);
-	}
+	for (size_t i = 0; bootstrap->peers && i < BOOTSTRAP_KINDS * bootstrap->count; i++)
+		bootstrap_hang_up(bootstrap, &bootstrap->peers[i / BOOTSTRAP_KINDS].ways[i % BOOTSTRAP_KINDS]);
 	for (size_t i = 0; bootstrap->incoming && i < BOOTSTRAP_KINDS * bootstrap->count; i++)
 		if (bootstrap->incoming[i].connection)
 			bootstrap->ops->close_connection(bootstrap->incoming[i].connection);
@@ -87,7 +96,7 @@ static int calibration_failed(struct bootstrap *bootstrap, int r)
 	const char *host = bootstrap->engine->host_name;
 
 	if (r == -ENOMEM)
-		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", host);
+		return bootstrap_out_of_memory(bootstrap);
 	if (r == -ETIMEDOUT)
 		return bootstrap_fail(bootstrap, EREMOTEIO,
 				      "host %s waited for others too long while the group's aggregators were measured",
@@ -114,12 +123,13 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 				   count);
 		goto fail;
 	}
-	bootstrap.decision_size = MEMBER_WIRE_DECISION_BYTES + count * MEMBER_WIRE_FACTS_BYTES + AGGREGATORS_BYTES;
+	bootstrap.decision_size = MEMBER_WIRE_DECISION_BYTES + count * MEMBER_WIRE_FACTS_BYTES +
+				  MEMBER_WIRE_AGGREGATORS_BYTES;
 	bootstrap.peers = sys_zalloc(count * sizeof(*bootstrap.peers));
 	bootstrap.incoming = sys_zalloc(BOOTSTRAP_KINDS * count * sizeof(*bootstrap.incoming));
 	bootstrap.decision_bytes = sys_zalloc(bootstrap.decision_size);
 	if (!bootstrap.peers || !bootstrap.incoming || !bootstrap.decision_bytes) {
-		r = bootstrap_fail(&bootstrap, ENOMEM, "host %s is out of memory", engine->host_name);
+		r = bootstrap_out_of_memory(&bootstrap);
 		goto fail;
 	}
 	r = bootstrap_sort(&bootstrap, handles);

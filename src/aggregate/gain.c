@@ -1,6 +1,7 @@
 #include "aggregate/gain.h"
 
 #include "aggregate/schedule.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "tributary/cluster.h"
 
@@ -90,12 +91,6 @@ static void group_of(const struct cluster *cluster, const struct gain_job *job, 
 	}
 }
 
-static void least(uint64_t rate_Bps, uint64_t *ret)
-{
-	if (rate_Bps && (!*ret || rate_Bps < *ret))
-		*ret = rate_Bps;
-}
-
 /* Each host sends and receives as much, and so does each leaf, whose ring comes in and goes out once. 0: not known. */
 static double ring_s_per_B(const struct schedule_group *group)
 {
@@ -103,10 +98,10 @@ static double ring_s_per_B(const struct schedule_group *group)
 	uint64_t slowest_Bps = 0;
 
 	for (size_t i = 0; i < group->member_count; i++)
-		least(group->nodes[i].rate_Bps, &slowest_Bps);
+		slowest_Bps = min_known_u64(slowest_Bps, group->nodes[i].rate_Bps);
 	for (size_t i = 0; group->leaf_count > 1 && i < group->leaf_count; i++) {
-		least(group->uplink_out_Bps[i], &slowest_Bps);
-		least(group->uplink_in_Bps[i], &slowest_Bps);
+		slowest_Bps = min_known_u64(slowest_Bps, group->uplink_out_Bps[i]);
+		slowest_Bps = min_known_u64(slowest_Bps, group->uplink_in_Bps[i]);
 	}
 	return slowest_Bps ? share / (double)slowest_Bps : 0;
 }

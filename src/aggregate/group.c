@@ -1,9 +1,10 @@
-/* What follows from who is in a group: the schedule, the facts, the lengths; and the words about its end. */
+/* What follows from who is in a group: the schedule, the facts, the lengths; and why it ends. */
 #include "aggregate/group.h"
 
 #include "aggregate/gain.h"
 #include "aggregate/aggregators.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -14,11 +15,6 @@
 const char *group_host(const struct group *group, size_t position)
 {
 	return node_is_aggregator(group, position) ? "of an aggregator" : group->members[position].facts.host;
-}
-
-static uint64_t lesser_rate(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
 }
 
 /* Where an aggregator's leaf has no members it counts with the first: it can then be a root at least. */
@@ -132,9 +128,9 @@ void group_find_facts(struct group *group)
 	for (size_t i = 0; i < group->count; i++) {
 		const struct member_wire_facts *member = &group->members[i].facts;
 
-		facts->rate_Bps = lesser_rate(facts->rate_Bps, member->rate_Bps);
-		facts->uplink_Bps = lesser_rate(facts->uplink_Bps, member->up_rate_Bps);
-		facts->uplink_Bps = lesser_rate(facts->uplink_Bps, member->down_rate_Bps);
+		facts->rate_Bps = min_known_u64(facts->rate_Bps, member->rate_Bps);
+		facts->uplink_Bps = min_known_u64(facts->uplink_Bps, member->up_rate_Bps);
+		facts->uplink_Bps = min_known_u64(facts->uplink_Bps, member->down_rate_Bps);
 		if (member->leaf == AGGREGATE_LEAF_UNKNOWN && !facts->unknown_host) {
 			memcpy(group->unknown_host, member->host, sizeof(group->unknown_host));
 			facts->unknown_host = group->unknown_host;

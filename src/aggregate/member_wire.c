@@ -95,6 +95,24 @@ int member_wire_decision(struct codec *codec, struct member_wire_decision *decis
 	return codec_end(codec);
 }
 
+int member_wire_aggregators(struct codec *codec, struct member_wire_aggregators *aggregators)
+{
+	codec_block(codec, aggregators->id, sizeof(aggregators->id));
+	CODEC_NUMBER(codec, aggregators->count, 2);
+	codec_zeros(codec, 6);
+	codec_check(codec, aggregators->count <= MEMBER_WIRE_AGGREGATORS_MAX);
+	for (size_t i = 0; i < aggregators->count && !codec->error; i++) {
+		codec_block(codec, aggregators->each[i].handle, TRANSPORT_HANDLE_BYTES);
+		CODEC_NUMBER(codec, aggregators->each[i].rate_Bps, 8);
+		CODEC_NUMBER(codec, aggregators->each[i].leaf, 4);
+		CODEC_NUMBER(codec, aggregators->each[i].listed, 4);
+	}
+	if (!codec->error)
+		codec_zeros(codec,
+			    (size_t)(MEMBER_WIRE_AGGREGATORS_MAX - aggregators->count) * MEMBER_WIRE_AGGREGATOR_BYTES);
+	return codec_end(codec);
+}
+
 int member_wire_operation(struct codec *codec, struct member_wire_operation *operation)
 {
 	head_codec(codec);

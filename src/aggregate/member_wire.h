@@ -8,7 +8,9 @@
 #ifndef TRIBUTARY_AGGREGATE_MEMBER_WIRE_H
 #define TRIBUTARY_AGGREGATE_MEMBER_WIRE_H
 
+#include "aggregate/aggregator_wire.h"
 #include "base/codec.h"
+#include "transport/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +27,10 @@ enum {
 	MEMBER_WIRE_OPERATION_BYTES = 64,
 	MEMBER_WIRE_VERIFY_BYTES = 16,
 	MEMBER_WIRE_COMMIT_BYTES = 24,
+	MEMBER_WIRE_AGGREGATORS_MAX = 32,
+	MEMBER_WIRE_AGGREGATOR_BYTES = TRANSPORT_HANDLE_BYTES + 16,
+	MEMBER_WIRE_AGGREGATORS_BYTES = AGGREGATOR_WIRE_ID_BYTES + 8 +
+					MEMBER_WIRE_AGGREGATORS_MAX * MEMBER_WIRE_AGGREGATOR_BYTES,
 	/* What settings may come to: the ranges of their parameters (base/params.c). Buffers are as large as they say. */
 	MEMBER_WIRE_FLAT_BYTES_MAX = 64 << 10,
 	MEMBER_WIRE_SEGMENT_BYTES_MAX = 512 << 10,
@@ -82,6 +88,18 @@ struct member_wire_decision {
 	char reason[MEMBER_WIRE_REASON_BYTES]; /* NO */
 };
 
+/* MEMBERS: behind the facts. The cluster file's aggregators that the coordinator has for the group. */
+struct member_wire_aggregators {
+	uint8_t id[AGGREGATOR_WIRE_ID_BYTES]; /* of the group */
+	uint16_t count;
+	struct member_wire_aggregator {
+		uint8_t handle[TRANSPORT_HANDLE_BYTES];
+		uint64_t rate_Bps;
+		int32_t leaf;    /* of the cluster file */
+		uint32_t listed; /* which of the cluster file */
+	} each[MEMBER_WIRE_AGGREGATORS_MAX];
+};
+
 /* At the head of each flat message, and alone as a word about a segmented operation. */
 struct member_wire_operation {
 	uint64_t number;
@@ -105,6 +123,7 @@ int member_wire_hello(struct codec *codec, struct member_wire_hello *hello);
 int member_wire_facts(struct codec *codec, struct member_wire_facts *facts);
 int member_wire_report(struct codec *codec, struct member_wire_report *report);
 int member_wire_decision(struct codec *codec, struct member_wire_decision *decision);
+int member_wire_aggregators(struct codec *codec, struct member_wire_aggregators *aggregators);
 int member_wire_operation(struct codec *codec, struct member_wire_operation *operation);
 int member_wire_verify(struct codec *codec, struct member_wire_verify *verify);
 int member_wire_commit(struct codec *codec, struct member_wire_commit *commit);

@@ -81,30 +81,6 @@ int bootstrap_receive_incoming(struct bootstrap *bootstrap)
 
 /* -------------------------------------------------------------------------------------------------- going to others */
 
-/* One step towards one of them. */
-static int reach_by(struct bootstrap *bootstrap, struct bootstrap_way *way, bool large)
-{
-	struct member_wire_hello hello = { .from = (uint16_t)bootstrap->self,
-					   .count = (uint16_t)bootstrap->count,
-					   .large = large,
-					   .group = bootstrap->group_hash };
-	int r;
-
-	if (!way->out) {
-		r = bootstrap->ops->connect(bootstrap->engine->setup.transport, bootstrap->listener->device, -1,
-					    way->handle, &way->out);
-		if (r < 0 || !way->out)
-			return r;
-		if (large)
-			bootstrap->ops->set(way->out, TRANSPORT_SET_EAGER_LIMIT, 0);
-		memcpy(hello.host, bootstrap->engine->host_name, sizeof(hello.host));
-		member_wire_hello(CODEC_TO(way->hello_bytes), &hello);
-		bootstrap_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
-		bootstrap->progressed = true;
-	}
-	return bootstrap_step(bootstrap, &way->hello);
-}
-
 int bootstrap_reach(struct bootstrap *bootstrap, size_t index)
 {
 	struct bootstrap_peer *peer = &bootstrap->peers[index];
@@ -114,7 +90,7 @@ int bootstrap_reach(struct bootstrap *bootstrap, size_t index)
 		return 1;
 	for (unsigned kind = 0; kind < BOOTSTRAP_KINDS; kind++) {
 		struct bootstrap_way *way = &peer->ways[kind];
-		int r = reach_by(bootstrap, way, kind == BOOTSTRAP_LARGE);
+		int r = bootstrap_dial(bootstrap, way, MEMBER_WIRE_HELLO_BYTES, kind == BOOTSTRAP_LARGE ? 0 : SIZE_MAX);
 
 		if (r < 0)
 			return bootstrap_fail(bootstrap, -r, "host %s cannot reach host %s: %s",

@@ -12,5 +12,10 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
+/* The smaller one that is known: not 0. */
+static inline uint64_t min_known_u64(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
 
 #endif
