@@ -97,7 +97,7 @@ bool aggregators_head(const struct group *group, const struct segment *segment, 
 		      uint16_t *ret_node)
 {
 	uint16_t leaf = group->members[group->self].leaf, host = group->members[group->self].host, index = 0;
-	bool root_is_aggregator = node_is_aggregator(group, segment->root_node);
+	bool root_is_aggregator = node_is_aggregator(group, segment->stages[STAGE_ROOT].node);
 
 	if (!group->aggregators)
 		return false;
@@ -105,18 +105,20 @@ bool aggregators_head(const struct group *group, const struct segment *segment, 
 					      .bytes = (uint32_t)segment->bytes,
 					      .type = (uint8_t)segment->operation->type,
 					      .operation = (uint8_t)segment->operation->operation,
-					      .root = segment->root_node,
+					      .root = segment->stages[STAGE_ROOT].node,
 					      .aggregators = segment->aggregators };
-	if (segment->stages[STAGE_HOST].mine && node_is_aggregator(group, segment->leaf_node)) {
+	if (segment->stages[STAGE_HOST].mine && node_is_aggregator(group, segment->stages[STAGE_LEAF].node)) {
 		while (group->leaf_hosts[group->leaf_begin[leaf] + index] != host)
 			index++;
 		ret->previous = segment->leaf_previous;
 		ret->stage = AGGREGATOR_STAGE_LEAF;
 		ret->index = index;
 		ret->leaf_inputs = (uint16_t)hosts_of(group, leaf);
-		ret->root_inputs = segment->leaf_node == segment->root_node ? (uint16_t)group->leaf_count : 0;
+		ret->root_inputs = segment->stages[STAGE_LEAF].node == segment->stages[STAGE_ROOT].node
+					   ? (uint16_t)group->leaf_count
+					   : 0;
 		ret->own_index = leaf;
-		*ret_node = segment->leaf_node;
+		*ret_node = segment->stages[STAGE_LEAF].node;
 		return true;
 	}
 	if (!segment->stages[STAGE_LEAF].mine || !root_is_aggregator)
@@ -127,7 +129,7 @@ bool aggregators_head(const struct group *group, const struct segment *segment, 
 	ret->leaf_inputs = (uint16_t)hosts_of(group, segment->root_leaf);
 	ret->root_inputs = (uint16_t)group->leaf_count;
 	ret->own_index = segment->root_leaf;
-	*ret_node = segment->root_node;
+	*ret_node = segment->stages[STAGE_ROOT].node;
 	return true;
 }
 

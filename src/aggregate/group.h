@@ -202,6 +202,8 @@ struct exchange {
 /* One level of a segment at a node that aggregates there. */
 enum stage { STAGE_HOST, STAGE_LEAF, STAGE_ROOT, STAGE_COUNT };
 struct segment_stage {
+	uint16_t node;         /* that aggregates here, of the own host and leaf */
+	const uint16_t *nodes; /* [count]: whose inputs it has */
 	bool mine;
 	size_t count, missing; /* inputs; of them */
 	size_t own;            /* index of the input that is made here; count: none is */
@@ -220,11 +222,10 @@ struct segment {
 	bool poisoned;        /* an aggregator was lost: there is no result, and none for those below */
 	bool passes_on;       /* ... that is to be said to them when their inputs are here */
 	uint32_t aggregators; /* bit i: aggregator i has a part in it */
-	uint16_t host_node, leaf_node, root_node; /* of this node's own host and leaf */
-	uint16_t *leaf_nodes;                     /* [leaf_count] */
-	uint16_t *host_nodes;                     /* [hosts of the own leaf] */
-	unsigned waits;                           /* transfers not done */
-	unsigned ups;                             /* of them upwards */
+	uint16_t *leaf_nodes; /* [leaf_count] */
+	uint16_t *host_nodes; /* [hosts of the own leaf] */
+	unsigned waits;       /* transfers not done */
+	unsigned ups;         /* of them upwards */
 	struct segment_stage stages[STAGE_COUNT];
 	struct transfer up_input, up_partial, down;
 	struct transfer *receives, *sends; /* [group.fan] */

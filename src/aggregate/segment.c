@@ -99,6 +99,7 @@ static bool came_nothing(struct group *group, struct segment *segment, const str
 			 bool up)
 {
 	bool aggregator = node_is_aggregator(group, from);
+	size_t root = segment->stages[STAGE_ROOT].node;
 
 	if (!segment->aggregators || transfer->received == transfer->bytes ||
 	    (!aggregator && (up || transfer->received)))
@@ -108,17 +109,19 @@ static bool came_nothing(struct group *group, struct segment *segment, const str
 		return true;
 	if (up || transfer->received)
 		aggregators_suspect(group, aggregators_bit(from - group->count), "it breaks the protocol");
-	else if (from != segment->root_node && node_is_aggregator(group, segment->root_node))
-		aggregators_suspect(group, aggregators_bit(segment->root_node - group->count),
-				    "another aggregator has lost it");
+	else if (from != root && node_is_aggregator(group, root))
+		aggregators_suspect(group, aggregators_bit(root - group->count), "another aggregator has lost it");
 	return true;
 }
 
+/* The first of the own host's, leaf's and root node that is not this one itself. */
 static uint16_t parent_of(const struct segment *segment)
 {
-	return segment->stages[STAGE_LEAF].mine   ? segment->root_node
-	       : segment->stages[STAGE_HOST].mine ? segment->leaf_node
-						  : segment->host_node;
+	enum stage stage = STAGE_HOST;
+
+	while (stage < STAGE_ROOT && segment->stages[stage].mine)
+		stage++;
+	return segment->stages[stage].node;
 }
 
 static void down_done(struct group *group, struct transfer *transfer)
@@ -187,23 +190,16 @@ static void send_down(struct group *group, struct segment *segment, uint16_t nod
 
 static void segment_has_result(struct group *group, struct segment *segment)
 {
-	size_t host = own_host(group), leaf = own_leaf(group), self = group->self;
-
 	segment->has_result = true;
 	slots_give_back(group, segment, 0, segment->slot_count, segment->ups ? segment->partial : NULL);
-	for (size_t i = 0; segment->stages[STAGE_ROOT].mine && i < group->leaf_count; i++)
-		if (segment->leaf_nodes[i] != self)
-			send_down(group, segment, segment->leaf_nodes[i]);
-	for (size_t i = 0; segment->stages[STAGE_LEAF].mine && i < hosts_in_leaf(group, leaf); i++)
-		if (segment->host_nodes[i] != self)
-			send_down(group, segment, segment->host_nodes[i]);
-	if (segment->stages[STAGE_HOST].mine)
-		for (size_t i = group->host_begin[host]; i < group->host_begin[host + 1]; i++) {
-			uint16_t node = group->host_members[i];
+	for (enum stage stage = STAGE_COUNT; stage-- > STAGE_HOST;) {
+		const struct segment_stage *at = &segment->stages[stage];
 
-			if (node != self && node != segment->leaf_node) /* which has it from above */
-				send_down(group, segment, node);
-		}
+		for (size_t i = 0; at->mine && i < at->count; i++) /* the leaf's node has it from above */
+			if (at->nodes[i] != group->self &&
+			    (stage != STAGE_HOST || at->nodes[i] != segment->stages[STAGE_LEAF].node))
+				send_down(group, segment, at->nodes[i]);
+	}
 	segment_step(group, segment);
 }
 
@@ -232,7 +228,6 @@ static void stage_through(struct group *group, struct segment *segment, enum sta
 	struct segment_stage *at = &segment->stages[stage];
 	const void *sum;
 	enum aggregate_tag tag = stage == STAGE_HOST ? AGGREGATE_TAG_UP_LEAF : AGGREGATE_TAG_UP_ROOT;
-	uint16_t above = stage == STAGE_HOST ? segment->leaf_node : segment->root_node;
 
 	group->progressed = true;
 	if (stage == STAGE_ROOT && segment->poisoned) {
@@ -251,7 +246,8 @@ static void stage_through(struct group *group, struct segment *segment, enum sta
 	} else if (segment->stages[stage + 1].mine) {
 		stage_add(group, segment, stage + 1, segment->stages[stage + 1].own, sum);
 	} else {
-		add_transfer(segment, queue_large(group, group->out, above), &segment->up_partial, sum, tag, up_done);
+		add_transfer(segment, queue_large(group, group->out, segment->stages[stage + 1].node),
+			     &segment->up_partial, sum, tag, up_done);
 	}
 }
 
@@ -295,18 +291,11 @@ static void segment_step(struct group *group, struct segment *segment)
 
 /* ------------------------------------------------------------------------------------------------------ beginning */
 
-static uint16_t stage_node(const struct group *group, const struct segment *segment, enum stage stage, size_t i)
-{
-	return stage == STAGE_HOST   ? group->host_members[group->host_begin[own_host(group)] + i]
-	       : stage == STAGE_LEAF ? segment->host_nodes[i]
-				     : segment->leaf_nodes[i];
-}
-
 static void up_received(struct group *group, struct transfer *transfer)
 {
 	struct segment *segment = transfer->owner;
 	enum stage stage = (enum stage)(transfer->what >> 16);
-	size_t index = transfer->what & 0xffff, from = stage_node(group, segment, stage, index);
+	size_t index = transfer->what & 0xffff, from = segment->stages[stage].nodes[index];
 
 	if (!came_nothing(group, segment, transfer, from, true) && !group_transfer_came_whole(group, transfer, from))
 		return;
@@ -318,22 +307,13 @@ static void up_received(struct group *group, struct transfer *transfer)
 static size_t stage_set(const struct group *group, struct segment *segment, enum stage stage)
 {
 	struct segment_stage *at = &segment->stages[stage];
-	uint16_t self = (uint16_t)group->self;
 	size_t others = 0;
 
-	at->mine = self == (stage == STAGE_HOST   ? segment->host_node
-			    : stage == STAGE_LEAF ? segment->leaf_node
-						  : segment->root_node);
-	at->count = at->missing = stage == STAGE_HOST ? (size_t)group->host_begin[own_host(group) + 1] -
-								group->host_begin[own_host(group)]
-				  : stage == STAGE_LEAF ? hosts_in_leaf(group, own_leaf(group))
-							: group->leaf_count;
-	at->own = at->count;
+	at->mine = at->node == group->self;
+	at->missing = at->own = at->count;
 	at->scratch = NULL;
-	if (!at->mine)
-		return 0;
-	for (size_t i = 0; i < at->count; i++) {
-		if (stage_node(group, segment, stage, i) == self)
+	for (size_t i = 0; at->mine && i < at->count; i++) {
+		if (at->nodes[i] == group->self)
 			at->own = i;
 		else
 			others++;
@@ -366,9 +346,9 @@ static void segment_draw(struct group *group, struct segment *segment)
 	memcpy(segment->leaf_nodes, plan.leaf_node, group->leaf_count * sizeof(*segment->leaf_nodes));
 	for (size_t k = 0; k < hosts_in_leaf(group, leaf); k++)
 		segment->host_nodes[k] = plan.host_node[group->leaf_hosts[group->leaf_begin[leaf] + k]];
-	segment->host_node = plan.host_node[own_host(group)];
-	segment->leaf_node = segment->leaf_nodes[leaf];
-	segment->root_node = plan.root;
+	segment->stages[STAGE_HOST].node = plan.host_node[own_host(group)];
+	segment->stages[STAGE_LEAF].node = segment->leaf_nodes[leaf];
+	segment->stages[STAGE_ROOT].node = plan.root;
 	segment->slot_count = 0;
 	for (enum stage stage = STAGE_HOST; stage < STAGE_COUNT; stage++) {
 		segment->stages[stage].slot_begin = segment->slot_count;
@@ -399,8 +379,8 @@ static void stage_receive(struct group *group, struct segment *segment, enum sta
 			at->scratch = segment->slots[slot];
 		segment->waits++;
 		transfer->what = (unsigned)stage << 16 | (unsigned)i;
-		add_transfer(segment, queue_large(group, group->in, stage_node(group, segment, stage, i)), transfer,
-			     segment->slots[slot], tags[stage], up_received);
+		add_transfer(segment, queue_large(group, group->in, at->nodes[i]), transfer, segment->slots[slot],
+			     tags[stage], up_received);
 		slot++;
 	}
 }
@@ -443,7 +423,7 @@ static void segment_begin(struct group *group, struct segment *segment)
 	if (stages[STAGE_HOST].mine)
 		stage_add(group, segment, STAGE_HOST, stages[STAGE_HOST].own, segment->input);
 	else
-		add_transfer(segment, queue_large(group, group->out, segment->host_node), &segment->up_input,
+		add_transfer(segment, queue_large(group, group->out, stages[STAGE_HOST].node), &segment->up_input,
 			     segment->input, AGGREGATE_TAG_UP_HOST, up_done);
 }
 
@@ -496,9 +476,16 @@ int segment_init(struct group *group)
 		segment->slots = sys_zalloc(inputs * sizeof(*segment->slots));
 		if (!area || !segment->leaf_nodes || !segment->receives || !segment->slots)
 			return -ENOMEM;
-		segment->stages[STAGE_LEAF].inputs = area + members;
-		segment->stages[STAGE_ROOT].inputs = area + members + hosts;
 		segment->host_nodes = segment->leaf_nodes + group->leaf_count;
+		segment->stages[STAGE_HOST] = (struct segment_stage){
+			.nodes = group->host_members + group->host_begin[host], .count = members, .inputs = area
+		};
+		segment->stages[STAGE_LEAF] = (struct segment_stage){ .nodes = segment->host_nodes,
+								      .count = hosts,
+								      .inputs = area + members };
+		segment->stages[STAGE_ROOT] = (struct segment_stage){ .nodes = segment->leaf_nodes,
+								      .count = group->leaf_count,
+								      .inputs = area + members + hosts };
 		segment->sends = segment->receives + inputs;
 		segment->done = true;
 	}
