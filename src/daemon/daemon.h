@@ -22,7 +22,6 @@ enum {
 	DAEMON_CONNECTIONS_MAX = DAEMON_UNPROVED_MAX + DAEMON_IDLE_MAX + CONTROL_GROUPS_MAX,
 	DAEMON_POLL_MAX = DAEMON_CONNECTIONS_MAX + DAEMON_SCRAPES_MAX + DAEMON_LISTEN_MAX + 2,
 	DAEMON_REQUEST_BYTES = 1024, /* of one that asks for the metrics */
-	DAEMON_METRICS_BYTES = 160 << 10,
 };
 #define DAEMON_UNPROVED_NS UINT64_C(5000000000)
 #define DAEMON_SCRAPE_NS   UINT64_C(5000000000)
@@ -127,9 +126,8 @@ size_t daemon_group_count(const struct daemon *daemon);
 void daemon_sample(struct daemon *daemon, uint64_t now_ns);
 void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_state *ret,
 		  struct control_group_state ret_groups[static CONTROL_GROUPS_MAX]);
-/* Prometheus' text form, of a state. Bytes written, without the NUL; 0: no room. */
-size_t daemon_metrics_text(const struct control_state *state, const struct control_group_state *groups, char *text,
-			   size_t text_bytes);
+/* Prometheus' text form, of a state. */
+void daemon_metrics_print(const struct control_state *state, const struct control_group_state *groups, FILE *out);
 
 /* scrape.c */
 void daemon_scrape_accept(struct daemon *daemon, uint64_t now_ns);

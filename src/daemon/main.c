@@ -2,15 +2,17 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "daemon/daemon.h"
-#include "daemon/notify.h"
 #include "daemon/privileges.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, DRAIN_MS = 1000 };
 
@@ -157,18 +159,44 @@ static void end(struct start *start)
 	control_secret_forget(&start->secret);
 }
 
+/* One datagram to systemd, or whoever set NOTIFY_SOCKET (sd_notify(3)): a path, or '@' and a name without a file. */
+static int notify(const char *socket, const char *state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t length = socket ? strlen(socket) : 0;
+	int fd;
+	ssize_t sent;
+
+	if (!length)
+		return 0;
+	if ((socket[0] != '/' && socket[0] != '@') || length >= sizeof(address.sun_path))
+		return -EINVAL;
+	memcpy(address.sun_path, socket, length);
+	if (socket[0] == '@')
+		address.sun_path[0] = '\0';
+	fd = sys_socket(AF_UNIX, SOCK_DGRAM, 0);
+	if (fd < 0)
+		return fd;
+	sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+	if (sent < 0)
+		sent = -errno;
+	sys_close(&fd);
+	return sent < 0 ? (int)sent : 0;
+}
+
 static void run(struct start *start)
 {
-	const char *notify = getenv("NOTIFY_SOCKET");
+	const char *socket = getenv("NOTIFY_SOCKET");
 	char text[DAEMON_ADDRESS_TEXT];
-	int r = daemon_notify(notify, "READY=1\nSTATUS=waits for groups");
+	int r = notify(socket, "READY=1\nSTATUS=waits for groups");
 
 	for (size_t i = 0; i < start->options.listen_count; i++)
 		log_info(LOG_NET, "listens on %s", daemon_address_text(&start->options.listen[i].address, text));
 	if (r < 0)
 		log_warn("systemd cannot be told that the service is ready: %s", strerror(-r));
 	daemon_run(start->daemon);
-	(void)daemon_notify(notify, "STOPPING=1");
+	(void)notify(socket, "STOPPING=1");
 }
 
 int main(int argc, char **argv)

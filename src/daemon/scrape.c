@@ -4,6 +4,8 @@
 #include "daemon/daemon.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void drop(struct daemon_scrape *scrape)
@@ -30,43 +32,48 @@ void daemon_scrape_accept(struct daemon *daemon, uint64_t now_ns)
 	}
 }
 
+/* What is asked for, or why not. NULL: no memory; freed by free(). */
+static char *make_body(const struct daemon *daemon, const char *request, uint64_t now_ns, const char **ret_status)
+{
+	struct control_group_state *groups = sys_zalloc(CONTROL_GROUPS_MAX * sizeof(*groups));
+	struct control_state state;
+	char *body = NULL;
+	size_t bytes;
+	FILE *out = groups ? open_memstream(&body, &bytes) : NULL;
+
+	if (out && strncmp(request, "GET ", 4) != 0) {
+		*ret_status = "405 Method Not Allowed";
+		fputs("only GET\n", out);
+	} else if (out && strncmp(request + 4, "/metrics ", 9) != 0) {
+		*ret_status = "404 Not Found";
+		fputs("only /metrics\n", out);
+	} else if (out) {
+		*ret_status = "200 OK";
+		daemon_state(daemon, now_ns, &state, groups);
+		daemon_metrics_print(&state, groups, out);
+	}
+	sys_free(groups);
+	if (out && fclose(out) == 0)
+		return body;
+	free(body);
+	return NULL;
+}
+
 static int make_answer(const struct daemon *daemon, struct daemon_scrape *scrape, uint64_t now_ns)
 {
 	enum { HEAD_BYTES = 256 };
-	struct control_group_state *groups = sys_zalloc(CONTROL_GROUPS_MAX * sizeof(*groups));
-	char *body = sys_zalloc(DAEMON_METRICS_BYTES);
-	struct control_state state;
-	const char *status = "200 OK", *text = "";
-	size_t body_bytes = 0;
+	const char *status;
+	char *body = make_body(daemon, scrape->request, now_ns, &status);
+	size_t most = HEAD_BYTES + (body ? strlen(body) : 0);
 
-	scrape->answer = sys_zalloc(HEAD_BYTES + DAEMON_METRICS_BYTES);
-	if (!groups || !body || !scrape->answer) {
-		sys_free(groups);
-		sys_free(body);
-		return -ENOMEM;
-	}
-	if (strncmp(scrape->request, "GET ", 4) != 0) {
-		status = "405 Method Not Allowed";
-		text = "only GET\n";
-	} else if (strncmp(scrape->request + 4, "/metrics ", 9) != 0) {
-		status = "404 Not Found";
-		text = "only /metrics\n";
-	} else {
-		daemon_state(daemon, now_ns, &state, groups);
-		body_bytes = daemon_metrics_text(&state, groups, body, DAEMON_METRICS_BYTES);
-		text = body;
-	}
-	if (text != body)
-		body_bytes = strlen(text);
-	scrape->answer_bytes = (size_t)snprintf(scrape->answer, HEAD_BYTES,
-						"HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\n"
-						"Content-Length: %zu\r\nConnection: close\r\n\r\n",
-						status, body_bytes);
-	memcpy(scrape->answer + scrape->answer_bytes, text, body_bytes);
-	scrape->answer_bytes += body_bytes;
-	sys_free(groups);
-	sys_free(body);
-	return 0;
+	scrape->answer = body ? sys_zalloc(most) : NULL;
+	if (scrape->answer)
+		scrape->answer_bytes = (size_t)snprintf(scrape->answer, most,
+							"HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\n"
+							"Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+							status, strlen(body), body);
+	free(body);
+	return scrape->answer ? 0 : -ENOMEM;
 }
 
 /* 0: wait for more; 1: the request is whole; -errno. */

@@ -3,7 +3,7 @@
 #include "daemon/daemon.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -149,32 +149,9 @@ void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_s
 
 /* ----------------------------------------------------------------------------------------------------------- metrics */
 
-struct text {
-	char *at;
-	size_t left;
-	bool full;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *fmt, ...)
+static void add_head(FILE *out, const char *name, const char *type, const char *help)
 {
-	va_list args;
-	int used;
-
-	va_start(args, fmt);
-	used = vsnprintf(text->at, text->left, fmt, args);
-	va_end(args);
-	if (used < 0 || (size_t)used >= text->left) {
-		text->full = true;
-		text->left = 0;
-		return;
-	}
-	text->at += used;
-	text->left -= (size_t)used;
-}
-
-static void add_head(struct text *text, const char *name, const char *type, const char *help)
-{
-	add(text, "# HELP tributaryd_%s %s\n# TYPE tributaryd_%s %s\n", name, help, name, type);
+	fprintf(out, "# HELP tributaryd_%s %s\n# TYPE tributaryd_%s %s\n", name, help, name, type);
 }
 
 /* The name comes from a peer: it is printable, but Prometheus gives a meaning to two characters of it. */
@@ -198,36 +175,34 @@ static const struct group_metric group_metrics[] = {
 	  offsetof(struct control_group_state, segments) },
 };
 
-static void add_groups(struct text *text, const struct control_state *state, const struct control_group_state *groups)
+static void add_groups(FILE *out, const struct control_state *state, const struct control_group_state *groups)
 {
-	add_head(text, "group_members", "gauge", "Members of each group.");
+	add_head(out, "group_members", "gauge", "Members of each group.");
 	for (size_t i = 0; i < state->group_count; i++) {
 		char name[CONTROL_NAME_BYTES];
 
 		label(&groups[i], name);
-		add(text, "tributaryd_group_members{group=\"%s\",id=\"%02x%02x%02x%02x\"} %u\n", name, groups[i].id[0],
-		    groups[i].id[1], groups[i].id[2], groups[i].id[3], groups[i].member_count);
+		fprintf(out, "tributaryd_group_members{group=\"%s\",id=\"%02x%02x%02x%02x\"} %u\n", name,
+			groups[i].id[0], groups[i].id[1], groups[i].id[2], groups[i].id[3], groups[i].member_count);
 	}
 	for (size_t m = 0; m < sizeof(group_metrics) / sizeof(group_metrics[0]); m++) {
 		const struct group_metric *metric = &group_metrics[m];
 
-		add_head(text, metric->name, metric->type, metric->help);
+		add_head(out, metric->name, metric->type, metric->help);
 		for (size_t i = 0; i < state->group_count; i++) {
 			char name[CONTROL_NAME_BYTES];
 			uint64_t value;
 
 			label(&groups[i], name);
 			memcpy(&value, (const char *)&groups[i] + metric->offset, sizeof(value));
-			add(text, "tributaryd_%s{group=\"%s\",id=\"%02x%02x%02x%02x\"} %" PRIu64 "\n", metric->name,
-			    name, groups[i].id[0], groups[i].id[1], groups[i].id[2], groups[i].id[3], value);
+			fprintf(out, "tributaryd_%s{group=\"%s\",id=\"%02x%02x%02x%02x\"} %" PRIu64 "\n", metric->name,
+				name, groups[i].id[0], groups[i].id[1], groups[i].id[2], groups[i].id[3], value);
 		}
 	}
 }
 
-size_t daemon_metrics_text(const struct control_state *state, const struct control_group_state *groups, char *text,
-			   size_t text_bytes)
+void daemon_metrics_print(const struct control_state *state, const struct control_group_state *groups, FILE *out)
 {
-	struct text out = { text, text_bytes, false };
 	const struct {
 		const char *name, *type, *help;
 		uint64_t value;
@@ -246,17 +221,16 @@ size_t daemon_metrics_text(const struct control_state *state, const struct contr
 		{ "draining", "gauge", "1: it ends soon and takes no groups.", state->draining },
 	};
 
-	add_head(&out, "info", "gauge", "The version.");
-	add(&out, "tributaryd_info{version=\"%s\"} 1\n", state->version);
-	add_head(&out, "uptime_seconds", "gauge", "Since the start.");
-	add(&out, "tributaryd_uptime_seconds %" PRIu64 ".%03" PRIu64 "\n", state->uptime_ms / 1000,
-	    state->uptime_ms % 1000);
-	add_head(&out, "busy_cores", "gauge", "Cores in use over the last seconds.");
-	add(&out, "tributaryd_busy_cores %u.%03u\n", state->busy_milli / 1000, state->busy_milli % 1000);
+	add_head(out, "info", "gauge", "The version.");
+	fprintf(out, "tributaryd_info{version=\"%s\"} 1\n", state->version);
+	add_head(out, "uptime_seconds", "gauge", "Since the start.");
+	fprintf(out, "tributaryd_uptime_seconds %" PRIu64 ".%03" PRIu64 "\n", state->uptime_ms / 1000,
+		state->uptime_ms % 1000);
+	add_head(out, "busy_cores", "gauge", "Cores in use over the last seconds.");
+	fprintf(out, "tributaryd_busy_cores %u.%03u\n", state->busy_milli / 1000, state->busy_milli % 1000);
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		add_head(&out, plain[i].name, plain[i].type, plain[i].help);
-		add(&out, "tributaryd_%s %" PRIu64 "\n", plain[i].name, plain[i].value);
+		add_head(out, plain[i].name, plain[i].type, plain[i].help);
+		fprintf(out, "tributaryd_%s %" PRIu64 "\n", plain[i].name, plain[i].value);
 	}
-	add_groups(&out, state, groups);
-	return out.full ? 0 : text_bytes - out.left;
+	add_groups(out, state, groups);
 }
