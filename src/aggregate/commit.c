@@ -19,9 +19,9 @@ struct agreement {
 };
 
 struct group_commit {
-	/* Those that are not acted upon, in order; the first that has not begun its agreement. */
-	struct operation *first, **end, *next;
-	uint64_t begun, agreed; /* so many agreements; operations: the number of the first without one */
+	struct operation_list operations; /* that are not acted upon, in order */
+	struct operation *next;           /* of them the first that has not begun its agreement, or NULL */
+	uint64_t begun, agreed;           /* so many agreements; operations: the number of the first without one */
 	struct agreement open[COMMIT_OPEN];
 	struct operation *recomputing; /* NULL: none */
 	struct exchange recompute;
@@ -41,7 +41,7 @@ int commit_init(struct group *group)
 	if (!commit)
 		return -ENOMEM;
 	group->commit = commit;
-	commit->end = &commit->first;
+	STAILQ_INIT(&commit->operations);
 	r = exchange_init(&commit->recompute, group->count);
 	atomic_store_explicit(&group->retains, r == 0, memory_order_relaxed);
 	return r;
@@ -110,9 +110,7 @@ bool commit_begin(struct group *group, struct operation *operation)
 	operation->commits = !commit->over;
 	if (!operation->commits)
 		return true;
-	operation->next_commit = NULL;
-	*commit->end = operation;
-	commit->end = &operation->next_commit;
+	STAILQ_INSERT_TAIL(&commit->operations, operation, commit_link);
 	if (!commit->next)
 		commit->next = operation;
 	return true;
@@ -179,9 +177,7 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	struct operation *operation = agreement->operation;
 	bool poisoned = agreement->known.poisoned;
 
-	commit->first = operation->next_commit;
-	if (!commit->first)
-		commit->end = &commit->first;
+	STAILQ_REMOVE_HEAD(&commit->operations, commit_link);
 	commit->gone |= agreement->known.lost | agreement->known.leaves;
 	commit->gone_at[operation->segmented_number % COMMIT_WINDOW] = commit->gone;
 	commit->agreed = operation->segmented_number + 1;
@@ -203,17 +199,17 @@ static void advance(struct group *group)
 	struct group_commit *commit = group->commit;
 
 	for (bool moved = true; moved && !group->broken;) {
-		struct agreement *oldest = commit->first ? &commit->open[commit->agreed % COMMIT_OPEN] : NULL;
+		struct agreement *oldest = &commit->open[commit->agreed % COMMIT_OPEN];
 
 		moved = false;
 		if (commit->next && commit->next->phase == OPERATION_COMMITTING &&
 		    commit->begun - commit->agreed < COMMIT_OPEN) {
 			struct operation *operation = commit->next;
 
-			commit->next = operation->next_commit;
+			commit->next = STAILQ_NEXT(operation, commit_link);
 			agreement_begin(group, operation);
 			moved = true;
-		} else if (oldest && !commit->recomputing && commit->agreed < commit->begun && !oldest->spread.waits) {
+		} else if (!commit->recomputing && commit->agreed < commit->begun && !oldest->spread.waits) {
 			act_upon(group, oldest);
 			moved = true;
 		}

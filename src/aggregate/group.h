@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 enum {
 	GROUP_SEGMENTS = 64,       /* between the oldest unfinished and the newest */
@@ -66,8 +67,9 @@ enum transfer_class {
 };
 
 /* One message on its way, or waiting for its turn. Belongs to whoever waits for it. */
+TAILQ_HEAD(transfer_list, transfer);
 struct transfer {
-	struct transfer *next;
+	TAILQ_ENTRY(transfer) link;
 	uint8_t *data;
 	size_t bytes;
 	size_t received; /* of a receive that is done */
@@ -87,16 +89,15 @@ struct queue {
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
 	bool over; /* to an aggregator that is lost: whatever is here, or comes, is through at once, and brings nothing */
-	bool ready, soon;                            /* worth a look now; within a millisecond */
-	bool added;                                  /* worth posting */
-	bool asks;                                   /* a receive was posted whose message is asked for */
-	bool lost;                                   /* nothing more comes than what has come */
-	struct transfer *small_first, **small_end;   /* not posted yet, in order of adding */
-	struct transfer *urgent_first, **urgent_end; /* the same */
-	struct transfer *segmented_first;            /* the same, in order of numbers */
-	struct transfer *posted_first, **posted_end; /* in order of posting */
-	unsigned small_count, segmented_count;       /* posted */
-	uint64_t turn;                               /* of the next to be posted */
+	bool ready, soon;                      /* worth a look now; within a millisecond */
+	bool added;                            /* worth posting */
+	bool asks;                             /* a receive was posted whose message is asked for */
+	bool lost;                             /* nothing more comes than what has come */
+	struct transfer_list small, urgent;    /* not posted yet, in order of adding */
+	struct transfer_list segmented;        /* the same, in order of numbers */
+	struct transfer_list posted;           /* in order of posting */
+	unsigned small_count, segmented_count; /* posted */
+	uint64_t turn;                         /* of the next to be posted */
 };
 
 /*
@@ -142,12 +143,12 @@ enum operation_scheme {
  */
 enum operation_phase { OPERATION_MOVING, OPERATION_COMMITTING, OPERATION_COMMITTED, OPERATION_VERIFYING };
 
+STAILQ_HEAD(operation_list, operation);
 struct operation {
 	_Atomic int state; /* enum operation_state; posted by the caller, done by the engine, freed by the caller */
 	struct group *group;
-	struct operation *next_small, *next_segmented; /* in the queues it waits in */
-	struct operation *next_ready;                  /* of those that may go on */
-	bool ready;                                    /* it is one of them */
+	STAILQ_ENTRY(operation) small_link, segmented_link, ready_link, commit_link; /* of the lists it is in */
+	bool ready;                                                                  /* it is one of them */
 	enum operation_scheme scheme;
 	enum operation_phase phase;
 	enum reduce_type type;
@@ -161,7 +162,6 @@ struct operation {
 	/* Segmented. */
 	size_t segment_count, next_segment, segments_done;
 	/* Segmented, in groups with aggregators (commit.c). */
-	struct operation *next_commit; /* in the order of segmented_number */
 	uint64_t segmented_number;
 	uint32_t without;  /* bit i: aggregator i has no part in it, for a calibration */
 	bool commits;      /* it is done when all agree that it is */
@@ -295,14 +295,14 @@ struct group {
 	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
 	_Atomic uint64_t posted;
 	uint64_t taken, segmented_taken;
-	unsigned under_way;                                 /* taken, not done */
-	struct operation *small_first, **small_end;         /* whose first word has not gone out */
-	struct operation *segmented_first, **segmented_end; /* not wholly cut */
-	struct operation *ready_first, **ready_end;         /* that may go on */
-	struct check_message *messages;                     /* [AGGREGATE_MAX_REQUESTS × member] */
-	struct exchange *exchanges, *exchanges_free;        /* all of them, [GROUP_FLAT_OPERATIONS]; a list */
-	size_t exchange_bytes;                              /* of one message */
-	size_t eager_bytes;                                 /* of those that are under way */
+	unsigned under_way;                          /* taken, not done */
+	struct operation_list small;                 /* whose first message has not gone out */
+	struct operation_list segmented;             /* not wholly cut */
+	struct operation_list ready;                 /* that may go on */
+	struct check_message *messages;              /* [AGGREGATE_MAX_REQUESTS × member] */
+	struct exchange *exchanges, *exchanges_free; /* all of them, [GROUP_FLAT_OPERATIONS]; a list */
+	size_t exchange_bytes;                       /* of one message */
+	size_t eager_bytes;                          /* of those that are under way */
 
 	struct segment segments[GROUP_SEGMENTS];
 	uint64_t segment_oldest, segment_next; /* numbers */
@@ -408,9 +408,7 @@ static inline void operation_ready(struct operation *operation)
 	if (operation->ready)
 		return;
 	operation->ready = true;
-	operation->next_ready = NULL;
-	*operation->group->ready_end = operation;
-	operation->group->ready_end = &operation->next_ready;
+	STAILQ_INSERT_TAIL(&operation->group->ready, operation, ready_link);
 }
 /* One of its operation.waits is through. */
 static inline void operation_transferred(struct operation *operation)

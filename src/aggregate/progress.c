@@ -50,12 +50,10 @@ static void operation_step(struct group *group, struct operation *operation)
 
 static void operations_step(struct group *group)
 {
-	while (group->ready_first) {
-		struct operation *operation = group->ready_first;
+	struct operation *operation;
 
-		group->ready_first = operation->next_ready;
-		if (!group->ready_first)
-			group->ready_end = &group->ready_first;
+	while ((operation = STAILQ_FIRST(&group->ready)) != NULL) {
+		STAILQ_REMOVE_HEAD(&group->ready, ready_link);
 		operation->ready = false;
 		operation_step(group, operation);
 	}
@@ -79,7 +77,6 @@ static void take(struct group *group, struct operation *operation)
 	operation->waits = 0;
 	operation->ready = operation->commits = operation->poisoned = false;
 	operation->next_segment = operation->segments_done = operation->segment_count = 0;
-	operation->next_small = operation->next_segmented = NULL;
 	operation->scheme = small_scheme(group, operation->bytes);
 	if (operation->scheme == OPERATION_ALONE) {
 		take_alone(group, operation);
@@ -88,16 +85,14 @@ static void take(struct group *group, struct operation *operation)
 	operation->root = check_root(group, operation);
 	operation->part_count = small_part_count(group, operation->bytes);
 	check_init(operation);
-	*group->small_end = operation;
-	group->small_end = &operation->next_small;
+	STAILQ_INSERT_TAIL(&group->small, operation, small_link);
 	if (operation->scheme != OPERATION_SEGMENTED)
 		return;
 	operation->waits = check_waits(group, operation);
 	operation->segmented_number = group->segmented_taken++;
 	/* Where aggregators may be lost the schedule is known when the first segment is cut; till then, some. */
 	operation->segment_count = group->commit ? 1 : group_segment_count(group, operation->bytes, operation->count);
-	*group->segmented_end = operation;
-	group->segmented_end = &operation->next_segmented;
+	STAILQ_INSERT_TAIL(&group->segmented, operation, segmented_link);
 }
 
 static void queue_failed(struct group *group, size_t node, int error)

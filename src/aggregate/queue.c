@@ -8,36 +8,37 @@
 
 #include <errno.h>
 
+static void lists_init(struct queue *queue)
+{
+	TAILQ_INIT(&queue->small);
+	TAILQ_INIT(&queue->urgent);
+	TAILQ_INIT(&queue->segmented);
+	TAILQ_INIT(&queue->posted);
+}
+
 void queue_init(struct queue *queue, const struct transport_ops *ops, bool sends)
 {
 	queue->ops = ops;
 	queue->sends = sends;
-	queue->small_end = &queue->small_first;
-	queue->urgent_end = &queue->urgent_first;
-	queue->posted_end = &queue->posted_first;
+	lists_init(queue);
 }
 
 void queue_add(struct queue *queue, struct transfer *transfer)
 {
-	struct transfer **link = &queue->segmented_first;
+	struct transfer *before = TAILQ_LAST(&queue->segmented, transfer_list);
 
 	queue->added = true;
 	transfer->request = NULL;
-	transfer->next = NULL;
-	if (transfer->class == TRANSFER_SMALL) {
-		*queue->small_end = transfer;
-		queue->small_end = &transfer->next;
+	if (transfer->class != TRANSFER_SEGMENTED) {
+		TAILQ_INSERT_TAIL(transfer->class == TRANSFER_SMALL ? &queue->small : &queue->urgent, transfer, link);
 		return;
 	}
-	if (transfer->class == TRANSFER_URGENT) {
-		*queue->urgent_end = transfer;
-		queue->urgent_end = &transfer->next;
-		return;
-	}
-	while (*link && (*link)->number <= transfer->number)
-		link = &(*link)->next;
-	transfer->next = *link;
-	*link = transfer;
+	while (before && before->number > transfer->number)
+		before = TAILQ_PREV(before, transfer_list, link);
+	if (before)
+		TAILQ_INSERT_AFTER(&queue->segmented, before, transfer, link);
+	else
+		TAILQ_INSERT_HEAD(&queue->segmented, transfer, link);
 }
 
 static bool is_large(const struct group *group, const struct queue *queue)
@@ -45,9 +46,10 @@ static bool is_large(const struct group *group, const struct queue *queue)
 	return (size_t)(queue - (queue->sends ? group->out : group->in)) >= group->count;
 }
 
-/* 1: posted; 0: the connection takes no more now. */
-static int post(struct group *group, struct queue *queue, struct transfer *transfer)
+/* The first of a list. 1: posted; 0: the connection takes no more now. */
+static int post(struct group *group, struct queue *queue, struct transfer_list *list)
 {
+	struct transfer *transfer = TAILQ_FIRST(list);
 	void *data = transfer->data, *registration = NULL;
 	int r;
 
@@ -58,10 +60,9 @@ static int post(struct group *group, struct queue *queue, struct transfer *trans
 					&transfer->request);
 	if (r < 0 || !transfer->request)
 		return r;
-	transfer->next = NULL;
+	TAILQ_REMOVE(list, transfer, link);
+	TAILQ_INSERT_TAIL(&queue->posted, transfer, link);
 	transfer->turn = queue->turn++;
-	*queue->posted_end = transfer;
-	queue->posted_end = &transfer->next;
 	queue->asks |= !queue->sends && (is_large(group, queue) || !group->small_unasked);
 	if (queue->sends) {
 		group_add(&group->messages_sent, 1);
@@ -73,29 +74,22 @@ static int post(struct group *group, struct queue *queue, struct transfer *trans
 
 static bool may_post_segmented(const struct group *group, const struct queue *queue)
 {
+	const struct transfer *first = TAILQ_FIRST(&queue->segmented);
 	unsigned most = QUEUE_SEGMENTED_REQUESTS;
 
-	if (!queue->segmented_first)
-		return false;
-	if (queue->segmented_first->number == group->segment_oldest)
+	if (first && first->number == group->segment_oldest)
 		most += QUEUE_OLDEST_REQUESTS;
-	return queue->segmented_count < most;
+	return first && queue->segmented_count < most;
 }
 
-static int post_list(struct group *group, struct queue *queue, struct transfer **first, struct transfer ***end,
-		     unsigned most)
+static int post_list(struct group *group, struct queue *queue, struct transfer_list *list, unsigned most)
 {
 	int r = 1;
 
-	while (*first && queue->small_count < most) {
-		struct transfer *next = (*first)->next;
-
-		r = post(group, queue, *first);
+	while (!TAILQ_EMPTY(list) && queue->small_count < most) {
+		r = post(group, queue, list);
 		if (r != 1)
 			break;
-		*first = next;
-		if (!next)
-			*end = first;
 		queue->small_count++;
 	}
 	return r;
@@ -104,7 +98,7 @@ static int post_list(struct group *group, struct queue *queue, struct transfer *
 /* A message that waits long must not fall too far behind those that overtake it. */
 static bool may_overtake(const struct queue *queue)
 {
-	return !queue->posted_first || queue->turn - queue->posted_first->turn < QUEUE_AHEAD;
+	return TAILQ_EMPTY(&queue->posted) || queue->turn - TAILQ_FIRST(&queue->posted)->turn < QUEUE_AHEAD;
 }
 
 static int post_waiting(struct group *group, struct queue *queue)
@@ -113,35 +107,29 @@ static int post_waiting(struct group *group, struct queue *queue)
 	int r = 1;
 
 	if (!large || may_overtake(queue))
-		r = post_list(group, queue, &queue->urgent_first, &queue->urgent_end,
+		r = post_list(group, queue, &queue->urgent,
 			      large ? QUEUE_RECOMPUTE_REQUESTS : QUEUE_SMALL_REQUESTS + QUEUE_URGENT_REQUESTS);
 	if (r == 1)
-		r = post_list(group, queue, &queue->small_first, &queue->small_end, QUEUE_SMALL_REQUESTS);
+		r = post_list(group, queue, &queue->small, QUEUE_SMALL_REQUESTS);
 	while (r == 1 && may_post_segmented(group, queue)) {
-		struct transfer *transfer = queue->segmented_first, *next = transfer->next;
-
-		r = post(group, queue, transfer);
+		r = post(group, queue, &queue->segmented);
 		if (r != 1)
 			break;
-		queue->segmented_first = next;
 		queue->segmented_count++;
 	}
 	return r < 0 ? r : 0;
 }
 
 /* 1: it is done and out of the list. */
-static int look(struct group *group, struct queue *queue, struct transfer **link)
+static int test(struct group *group, struct queue *queue, struct transfer *transfer)
 {
-	struct transfer *transfer = *link;
 	size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
 	bool done = false;
 	int r = queue->ops->test(transfer->request, &done, sizes);
 
 	if (r < 0 || !done)
 		return r;
-	*link = transfer->next;
-	if (queue->posted_end == &transfer->next)
-		queue->posted_end = link;
+	TAILQ_REMOVE(&queue->posted, transfer, link);
 	if (transfer->class == TRANSFER_SEGMENTED)
 		queue->segmented_count--;
 	else
@@ -157,19 +145,16 @@ static int look(struct group *group, struct queue *queue, struct transfer **link
 	return 1;
 }
 
-static int look_at_posted(struct group *group, struct queue *queue)
+static int test_posted(struct group *group, struct queue *queue)
 {
-	struct transfer **link = &queue->posted_first;
+	struct transfer *transfer = TAILQ_FIRST(&queue->posted), *next;
+	int r = 0;
 
-	while (!group->broken && *link) {
-		int r = look(group, queue, link);
-
-		if (r < 0)
-			return r;
-		if (r == 0)
-			link = &(*link)->next;
+	for (; r >= 0 && !group->broken && transfer; transfer = next) {
+		next = TAILQ_NEXT(transfer, link); /* done() neither posts nor takes out another */
+		r = test(group, queue, transfer);
 	}
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 /* The node at its other end. */
@@ -180,26 +165,20 @@ static size_t node_of(const struct group *group, const struct queue *queue)
 	return index < group->count ? index : index - group->count;
 }
 
-static struct transfer *take_first(struct transfer **first, struct transfer ***end)
-{
-	struct transfer *transfer = *first;
-
-	if (transfer)
-		*first = transfer->next;
-	if (end && !*first)
-		*end = first;
-	return transfer;
-}
-
+/* Takes out one that is in any of the lists. */
 static struct transfer *take_any(struct queue *queue)
 {
-	struct transfer *transfer = take_first(&queue->posted_first, &queue->posted_end);
+	struct transfer_list *lists[] = { &queue->posted, &queue->small, &queue->urgent, &queue->segmented };
 
-	if (!transfer)
-		transfer = take_first(&queue->small_first, &queue->small_end);
-	if (!transfer)
-		transfer = take_first(&queue->urgent_first, &queue->urgent_end);
-	return transfer ? transfer : take_first(&queue->segmented_first, NULL);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		struct transfer *transfer = TAILQ_FIRST(lists[i]);
+
+		if (!transfer)
+			continue;
+		TAILQ_REMOVE(lists[i], transfer, link);
+		return transfer;
+	}
+	return NULL;
 }
 
 /* Nobody is at the other end: all is through, and nothing came. */
@@ -223,7 +202,7 @@ static void queue_pass_over(struct group *group, struct queue *queue)
  */
 static bool ends_group(const struct group *group, const struct queue *queue, int error)
 {
-	return queue->posted_first || error == -EMSGSIZE || node_is_aggregator(group, node_of(group, queue));
+	return !TAILQ_EMPTY(&queue->posted) || error == -EMSGSIZE || node_is_aggregator(group, node_of(group, queue));
 }
 
 int queue_progress(struct group *group, struct queue *queue)
@@ -243,13 +222,13 @@ int queue_progress(struct group *group, struct queue *queue)
 		if (moves || queue->asks)
 			error = queue->ops->progress(queue->connection, &next);
 		queue->lost |= error < 0;
-		r = look_at_posted(group, queue); /* what was complete before an error still says so */
+		r = test_posted(group, queue); /* what was complete before an error still says so */
 		if (r == 0 && error < 0 && ends_group(group, queue, error))
 			r = error;
 	}
 	if (group->broken)
 		return 0;
-	if (r == 0 && (queue->small_first || queue->urgent_first || queue->segmented_first)) {
+	if (r == 0 && !(TAILQ_EMPTY(&queue->small) && TAILQ_EMPTY(&queue->urgent) && TAILQ_EMPTY(&queue->segmented))) {
 		r = post_waiting(group, queue); /* there may be room for more */
 		queue->added |= group->progressed;
 	}
@@ -263,7 +242,8 @@ int queue_progress(struct group *group, struct queue *queue)
 
 bool queue_is_empty(const struct queue *queue)
 {
-	return !queue->posted_first && !queue->small_first && !queue->urgent_first && !queue->segmented_first;
+	return TAILQ_EMPTY(&queue->posted) && TAILQ_EMPTY(&queue->small) && TAILQ_EMPTY(&queue->urgent) &&
+	       TAILQ_EMPTY(&queue->segmented);
 }
 
 void queue_stir_all(struct group *group)
@@ -286,10 +266,7 @@ void queue_close(struct queue *queue)
 	if (queue->connection) /* else there may be no group yet whose transport it would be */
 		queue->ops->close_connection(queue->connection);
 	queue->connection = NULL;
-	queue->posted_first = queue->small_first = queue->urgent_first = queue->segmented_first = NULL;
-	queue->small_end = &queue->small_first;
-	queue->urgent_end = &queue->urgent_first;
-	queue->posted_end = &queue->posted_first;
+	lists_init(queue);
 	queue->small_count = queue->segmented_count = 0;
 }
 

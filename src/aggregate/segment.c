@@ -267,8 +267,8 @@ static void oldest_advance(struct group *group)
 		group->segment_oldest++;
 	for (size_t i = group->count; i < group_queues(group);
 	     i++) { /* the oldest may use requests that others may not */
-		group->out[i].added |= group->out[i].segmented_first != NULL;
-		group->in[i].added |= group->in[i].segmented_first != NULL;
+		group->out[i].added |= !TAILQ_EMPTY(&group->out[i].segmented);
+		group->in[i].added |= !TAILQ_EMPTY(&group->in[i].segmented);
 	}
 }
 
@@ -324,7 +324,7 @@ static size_t stage_set(const struct group *group, struct segment *segment, enum
 /* The next segment of the oldest operation that is not wholly cut. */
 static void segment_draw(struct group *group, struct segment *segment)
 {
-	struct operation *operation = group->segmented_first;
+	struct operation *operation = STAILQ_FIRST(&group->segmented);
 	size_t i = operation->next_segment++, each = operation->count / operation->segment_count;
 	size_t longer = operation->count % operation->segment_count, leaf = own_leaf(group);
 	size_t element = reduce_type_bytes(operation->type), offset = (each * i + (i < longer ? i : longer)) * element;
@@ -355,11 +355,8 @@ static void segment_draw(struct group *group, struct segment *segment)
 		segment->slot_count += stage_set(group, segment, stage);
 		segment->stages[stage].slot_end = segment->slot_count;
 	}
-	if (operation->next_segment < operation->segment_count)
-		return;
-	group->segmented_first = operation->next_segmented;
-	if (!group->segmented_first)
-		group->segmented_end = &group->segmented_first;
+	if (operation->next_segment == operation->segment_count)
+		STAILQ_REMOVE_HEAD(&group->segmented, segmented_link);
 }
 
 static void stage_receive(struct group *group, struct segment *segment, enum stage stage)
@@ -428,24 +425,27 @@ static void segment_begin(struct group *group, struct segment *segment)
 }
 
 /*
- * An operation does not begin here before its word has gone out, which waits while many small operations are under way that
- * others have not posted: what a connection holds of words is of operations that are open at both its ends, then.
+ * An operation does not begin here before its message has gone out, which waits while many small operations are under way
+ * that others have not posted: what a connection holds of messages is of operations that are open at both its ends, then.
  */
-static bool waits_for_word(const struct group *group, const struct operation *operation)
+static bool waits_for_message(const struct group *group, const struct operation *operation)
 {
-	return group->small_first && group->small_first->number <= operation->number;
+	const struct operation *first = STAILQ_FIRST(&group->small);
+
+	return first && first->number <= operation->number;
 }
 
 void segment_activate(struct group *group)
 {
 	for (;;) {
 		struct segment *segment = &group->segments[group->segment_next % GROUP_SEGMENTS];
+		struct operation *operation = STAILQ_FIRST(&group->segmented);
 
 		if (!group->segment_drawn) {
-			if (!group->segmented_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
+			if (!operation || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
 				return;
-			if (!group->segmented_first->next_segment && (waits_for_word(group, group->segmented_first) ||
-								      !commit_begin(group, group->segmented_first)))
+			if (!operation->next_segment &&
+			    (waits_for_message(group, operation) || !commit_begin(group, operation)))
 				return;
 			segment_draw(group, segment);
 			group->segment_drawn = true;

@@ -15,9 +15,9 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 	group->engine = engine;
 	group->device = device;
 	group->count = group->node_count = count;
-	group->small_end = &group->small_first;
-	group->segmented_end = &group->segmented_first;
-	group->ready_end = &group->ready_first;
+	STAILQ_INIT(&group->small);
+	STAILQ_INIT(&group->segmented);
+	STAILQ_INIT(&group->ready);
 	group->members = sys_zalloc(count * sizeof(*group->members));
 	group->out = sys_zalloc((2 * count + AGGREGATORS_MAX) * sizeof(*group->out));
 	group->in = sys_zalloc((2 * count + AGGREGATORS_MAX) * sizeof(*group->in));

@@ -165,14 +165,12 @@ static bool exchange_take(struct group *group, struct operation *operation)
 
 void small_begin(struct group *group)
 {
-	while (group->small_first) {
-		struct operation *operation = group->small_first;
+	struct operation *operation;
 
+	while ((operation = STAILQ_FIRST(&group->small)) != NULL) {
 		if (operation->scheme != OPERATION_SEGMENTED && !exchange_take(group, operation))
 			return;
-		group->small_first = operation->next_small;
-		if (!group->small_first)
-			group->small_end = &group->small_first;
+		STAILQ_REMOVE_HEAD(&group->small, small_link);
 		if (operation->scheme == OPERATION_SEGMENTED)
 			check_begin(group, operation);
 		else
