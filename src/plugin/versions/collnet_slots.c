@@ -89,12 +89,9 @@ enum nccl_result plugin_collnet_slot_register_8(void *comm, void *data, size_t s
 enum nccl_result plugin_collnet_slot_register_6_7(void *comm, void *data, int size, int type, void **ret_mhandle)
 {
 	size_t bytes;
-	int r;
+	int r = count_from_int(size, &bytes);
 
-	r = count_from_int(size, &bytes);
-	if (r == 0)
-		r = plugin_collnet_register(comm, data, bytes, type, ret_mhandle);
-	return plugin_result(r);
+	return r < 0 ? plugin_result(r) : plugin_collnet_slot_register_8(comm, data, bytes, type, ret_mhandle);
 }
 
 enum nccl_result plugin_collnet_slot_register_dmabuf(void *comm, void *data, size_t size, int type, uint64_t offset,
@@ -134,18 +131,13 @@ enum nccl_result plugin_collnet_slot_reduce_all_6_8(void *coll_comm, void *send,
 						    enum nccl_datatype type, enum nccl_redop op, void *send_mhandle,
 						    void *recv_mhandle, void **ret_request)
 {
-	struct aggregate_request *request;
 	size_t elements;
-	int r;
+	int r = count_from_int(count, &elements);
 
-	(void)send_mhandle;
-	(void)recv_mhandle;
-	r = count_from_int(count, &elements);
-	if (r == 0)
-		r = plugin_collnet_reduce_all(coll_comm, send, recv, elements, type, op, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	if (r < 0)
+		return plugin_result(r);
+	return plugin_collnet_slot_reduce_all_9(coll_comm, send, recv, elements, type, op, send_mhandle, recv_mhandle,
+						ret_request);
 }
 
 enum nccl_result plugin_collnet_slot_flush(void *coll_comm, void *data, int size, void *mhandle, void **ret_request)

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "plugin/collnet.h"
 #include "plugin/net.h"
+#include "plugin/result.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -44,16 +45,15 @@ int plugin_properties_convert(const struct plugin_net_properties *inner, int gre
 	return 0;
 }
 
-int plugin_properties_get(enum plugin_family family, int device, int greatest_members, struct plugin_properties *ret)
+enum nccl_result plugin_properties_get(enum plugin_family family, int device, int greatest_members,
+				       struct plugin_properties *ret)
 {
 	struct plugin_net_properties inner;
 	int r;
 
 	r = family == PLUGIN_COLLNET ? plugin_collnet_properties(device, &inner)
 				     : plugin_net_properties(device, &inner);
-	if (r < 0)
-		return r;
-	return plugin_properties_convert(&inner, greatest_members, ret);
+	return plugin_result(r < 0 ? r : plugin_properties_convert(&inner, greatest_members, ret));
 }
 
 void plugin_properties_members(const struct plugin_net_properties *inner, int room, int *devs)

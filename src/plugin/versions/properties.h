@@ -28,12 +28,13 @@ int plugin_properties_convert(const struct plugin_net_properties *inner, int gre
 enum plugin_family { PLUGIN_NET, PLUGIN_COLLNET };
 
 /* plugin_net_properties() or plugin_collnet_properties(), and the conversion. */
-int plugin_properties_get(enum plugin_family family, int device, int greatest_members, struct plugin_properties *ret);
+enum nccl_result plugin_properties_get(enum plugin_family family, int device, int greatest_members,
+				       struct plugin_properties *ret);
 
 /* devs has `room` places; the conversion has seen to it that there are enough. */
 void plugin_properties_members(const struct plugin_net_properties *inner, int room, int *devs);
 
-/* to: struct nccl_net_properties_vN *, all of it zeroed before; from: const struct plugin_properties *. */
+/* All fields. to: struct nccl_net_properties_vN *; from: const struct plugin_properties *. */
 #define PLUGIN_PROPERTIES_SET_V6(to, from)                      \
 	do {                                                    \
 		(to)->name = (from)->inner.name;                \

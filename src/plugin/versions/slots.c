@@ -49,7 +49,7 @@ enum nccl_result plugin_slot_set_attr_11(void *context, struct nccl_net_attr *at
 	return plugin_result(plugin_net_check());
 }
 
-static enum nccl_result listen_on(int device, void *handle, void **ret_listen_comm)
+enum nccl_result plugin_slot_listen_6_10(int device, void *handle, void **ret_listen_comm)
 {
 	struct transport_listener *listener;
 	int r;
@@ -60,18 +60,13 @@ static enum nccl_result listen_on(int device, void *handle, void **ret_listen_co
 	return plugin_result(r);
 }
 
-enum nccl_result plugin_slot_listen_6_10(int device, void *handle, void **ret_listen_comm)
-{
-	return listen_on(device, handle, ret_listen_comm);
-}
-
 enum nccl_result plugin_slot_listen_11(void *context, int device, void *handle, void **ret_listen_comm)
 {
 	(void)context;
-	return listen_on(device, handle, ret_listen_comm);
+	return plugin_slot_listen_6_10(device, handle, ret_listen_comm);
 }
 
-static enum nccl_result connect_to(int device, int traffic_class, void *handle, void **ret_send_comm)
+enum nccl_result plugin_slot_connect_to(int device, int traffic_class, void *handle, void **ret_send_comm)
 {
 	struct transport_connection *connection;
 	int r;
@@ -86,7 +81,7 @@ enum nccl_result plugin_slot_connect_7_9(int device, void *handle, void **ret_se
 					 struct nccl_net_device_handle **ret_device_handle)
 {
 	(void)ret_device_handle;
-	return connect_to(device, PLUGIN_NET_NO_TRAFFIC_CLASS, handle, ret_send_comm);
+	return plugin_slot_connect_to(device, PLUGIN_NET_NO_TRAFFIC_CLASS, handle, ret_send_comm);
 }
 
 enum nccl_result plugin_slot_connect_11(void *context, int device, void *handle, void **ret_send_comm,
@@ -96,7 +91,7 @@ enum nccl_result plugin_slot_connect_11(void *context, int device, void *handle,
 	int traffic_class = communicator ? communicator->traffic_class : PLUGIN_NET_NO_TRAFFIC_CLASS;
 
 	(void)ret_device_handle;
-	return connect_to(device, traffic_class, handle, ret_send_comm);
+	return plugin_slot_connect_to(device, traffic_class, handle, ret_send_comm);
 }
 
 enum nccl_result plugin_slot_accept_7(void *listen_comm, void **ret_recv_comm,
@@ -142,12 +137,9 @@ static int sizes_from_int(int n, const int *sizes, size_t ret[static TRANSPORT_M
 enum nccl_result plugin_slot_register_6_7(void *comm, void *data, int size, int type, void **ret_mhandle)
 {
 	size_t bytes;
-	int r;
+	int r = size_from_int(size, &bytes);
 
-	r = size_from_int(size, &bytes);
-	if (r == 0)
-		r = plugin_net_register(comm, data, bytes, type, ret_mhandle);
-	return plugin_result(r);
+	return r < 0 ? plugin_result(r) : plugin_slot_register_8(comm, data, bytes, type, ret_mhandle);
 }
 
 enum nccl_result plugin_slot_register_8(void *comm, void *data, size_t size, int type, void **ret_mhandle)
@@ -168,16 +160,12 @@ enum nccl_result plugin_slot_deregister(void *comm, void *mhandle)
 
 enum nccl_result plugin_slot_send_6_8(void *send_comm, void *data, int size, int tag, void *mhandle, void **ret_request)
 {
-	struct transport_request *request;
 	size_t bytes;
-	int r;
+	int r = size_from_int(size, &bytes);
 
-	r = size_from_int(size, &bytes);
-	if (r == 0)
-		r = plugin_net_send(send_comm, data, bytes, tag, mhandle, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	if (r < 0)
+		return plugin_result(r);
+	return plugin_slot_send_10(send_comm, data, bytes, tag, mhandle, NULL, ret_request);
 }
 
 enum nccl_result plugin_slot_send_10(void *send_comm, void *data, size_t size, int tag, void *mhandle,
@@ -196,16 +184,12 @@ enum nccl_result plugin_slot_send_10(void *send_comm, void *data, size_t size, i
 enum nccl_result plugin_slot_receive_6_8(void *recv_comm, int n, void **data, int *sizes, int *tags, void **mhandles,
 					 void **ret_request)
 {
-	struct transport_request *request;
 	size_t bytes[TRANSPORT_MAX_RECVS];
-	int r;
+	int r = sizes_from_int(n, sizes, bytes);
 
-	r = sizes_from_int(n, sizes, bytes);
-	if (r == 0)
-		r = plugin_net_receive(recv_comm, n, data, bytes, tags, mhandles, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	if (r < 0)
+		return plugin_result(r);
+	return plugin_slot_receive_10(recv_comm, n, data, bytes, tags, mhandles, NULL, ret_request);
 }
 
 enum nccl_result plugin_slot_receive_10(void *recv_comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,

@@ -37,6 +37,8 @@ enum nccl_result plugin_slot_set_attr_11(void *context, struct nccl_net_attr *at
 
 enum nccl_result plugin_slot_listen_6_10(int device, void *handle, void **ret_listen_comm);
 enum nccl_result plugin_slot_listen_11(void *context, int device, void *handle, void **ret_listen_comm);
+/* What all versions' connect comes to. */
+enum nccl_result plugin_slot_connect_to(int device, int traffic_class, void *handle, void **ret_send_comm);
 enum nccl_result plugin_slot_connect_7_9(int device, void *handle, void **ret_send_comm,
 					 struct nccl_net_device_handle **ret_device_handle);
 enum nccl_result plugin_slot_connect_11(void *context, int device, void *handle, void **ret_send_comm,

@@ -11,16 +11,12 @@
 static enum nccl_result properties_of(enum plugin_family family, int device,
 				      struct nccl_net_properties_v10 *ret_properties)
 {
-	struct nccl_net_properties_v10 to = { .name = NULL };
 	struct plugin_properties from;
-	int r;
+	enum nccl_result r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V9, &from);
 
-	r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V9, &from);
-	if (r < 0)
-		return plugin_result(r);
-	PLUGIN_PROPERTIES_SET_V10(&to, &from);
-	*ret_properties = to;
-	return NCCL_SUCCESS;
+	if (r == NCCL_SUCCESS)
+		PLUGIN_PROPERTIES_SET_V10(ret_properties, &from);
+	return r;
 }
 
 static enum nccl_result properties_v10(int device, struct nccl_net_properties_v10 *ret_properties)
@@ -42,15 +38,9 @@ static enum nccl_result init_v10(nccl_debug_logger *logger, nccl_profiler_callba
 static enum nccl_result connect_v10(int device, struct nccl_net_comm_config *config, void *handle, void **ret_send_comm,
 				    struct nccl_net_device_handle **ret_device_handle)
 {
-	int traffic_class = config ? config->trafficClass : PLUGIN_NET_NO_TRAFFIC_CLASS;
-	struct transport_connection *connection;
-	int r;
-
 	(void)ret_device_handle;
-	r = plugin_net_connect(device, traffic_class, handle, &connection);
-	if (r == 0)
-		*ret_send_comm = connection;
-	return plugin_result(r);
+	return plugin_slot_connect_to(device, config ? config->trafficClass : PLUGIN_NET_NO_TRAFFIC_CLASS, handle,
+				      ret_send_comm);
 }
 
 extern PLUGIN_EXPORT const struct nccl_net_v10 ncclNetPlugin_v10;

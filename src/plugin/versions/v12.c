@@ -13,16 +13,12 @@
 static enum nccl_result properties_of(enum plugin_family family, int device,
 				      struct nccl_net_properties_v12 *ret_properties)
 {
-	struct nccl_net_properties_v12 to = { .name = NULL };
 	struct plugin_properties from;
-	int r;
+	enum nccl_result r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V12, &from);
 
-	r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V12, &from);
-	if (r < 0)
-		return plugin_result(r);
-	PLUGIN_PROPERTIES_SET_V12(&to, &from);
-	*ret_properties = to;
-	return NCCL_SUCCESS;
+	if (r == NCCL_SUCCESS)
+		PLUGIN_PROPERTIES_SET_V12(ret_properties, &from);
+	return r;
 }
 
 static enum nccl_result properties_v12(int device, struct nccl_net_properties_v12 *ret_properties)

@@ -3,7 +3,6 @@
 #include "nccl/v6.h"
 
 #include "plugin/net.h"
-#include "plugin/result.h"
 #include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
@@ -11,16 +10,12 @@
 static enum nccl_result properties_of(enum plugin_family family, int device,
 				      struct nccl_net_properties_v6 *ret_properties)
 {
-	struct nccl_net_properties_v6 to = { .name = NULL };
 	struct plugin_properties from;
-	int r;
+	enum nccl_result r = plugin_properties_get(family, device, 0, &from);
 
-	r = plugin_properties_get(family, device, 0, &from);
-	if (r < 0)
-		return plugin_result(r);
-	PLUGIN_PROPERTIES_SET_V6(&to, &from);
-	*ret_properties = to;
-	return NCCL_SUCCESS;
+	if (r == NCCL_SUCCESS)
+		PLUGIN_PROPERTIES_SET_V6(ret_properties, &from);
+	return r;
 }
 
 static enum nccl_result properties_v6(int device, struct nccl_net_properties_v6 *ret_properties)
@@ -35,24 +30,12 @@ static enum nccl_result collnet_properties_v6(int device, struct nccl_net_proper
 
 static enum nccl_result connect_v6(int device, void *handle, void **ret_send_comm)
 {
-	struct transport_connection *connection;
-	int r;
-
-	r = plugin_net_connect(device, PLUGIN_NET_NO_TRAFFIC_CLASS, handle, &connection);
-	if (r == 0)
-		*ret_send_comm = connection;
-	return plugin_result(r);
+	return plugin_slot_connect_7_9(device, handle, ret_send_comm, NULL);
 }
 
 static enum nccl_result accept_v6(void *listen_comm, void **ret_recv_comm)
 {
-	struct transport_connection *connection;
-	int r;
-
-	r = plugin_net_accept(listen_comm, &connection);
-	if (r == 0)
-		*ret_recv_comm = connection;
-	return plugin_result(r);
+	return plugin_slot_accept_7(listen_comm, ret_recv_comm, NULL);
 }
 
 extern PLUGIN_EXPORT const struct nccl_net_v6 ncclNetPlugin_v6;

@@ -3,7 +3,6 @@
 #include "nccl/v7.h"
 
 #include "plugin/net.h"
-#include "plugin/result.h"
 #include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
@@ -11,16 +10,12 @@
 static enum nccl_result properties_of(enum plugin_family family, int device,
 				      struct nccl_net_properties_v7 *ret_properties)
 {
-	struct nccl_net_properties_v7 to = { .name = NULL };
 	struct plugin_properties from;
-	int r;
+	enum nccl_result r = plugin_properties_get(family, device, 0, &from);
 
-	r = plugin_properties_get(family, device, 0, &from);
-	if (r < 0)
-		return plugin_result(r);
-	PLUGIN_PROPERTIES_SET_V7(&to, &from);
-	*ret_properties = to;
-	return NCCL_SUCCESS;
+	if (r == NCCL_SUCCESS)
+		PLUGIN_PROPERTIES_SET_V7(ret_properties, &from);
+	return r;
 }
 
 static enum nccl_result properties_v7(int device, struct nccl_net_properties_v7 *ret_properties)

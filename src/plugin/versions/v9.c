@@ -3,7 +3,6 @@
 #include "nccl/v9.h"
 
 #include "plugin/net.h"
-#include "plugin/result.h"
 #include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
@@ -11,16 +10,12 @@
 static enum nccl_result properties_of(enum plugin_family family, int device,
 				      struct nccl_net_properties_v9 *ret_properties)
 {
-	struct nccl_net_properties_v9 to = { .name = NULL };
 	struct plugin_properties from;
-	int r;
+	enum nccl_result r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V9, &from);
 
-	r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V9, &from);
-	if (r < 0)
-		return plugin_result(r);
-	PLUGIN_PROPERTIES_SET_V9(&to, &from);
-	*ret_properties = to;
-	return NCCL_SUCCESS;
+	if (r == NCCL_SUCCESS)
+		PLUGIN_PROPERTIES_SET_V9(ret_properties, &from);
+	return r;
 }
 
 static enum nccl_result properties_v9(int device, struct nccl_net_properties_v9 *ret_properties)
@@ -35,25 +30,13 @@ static enum nccl_result collnet_properties_v9(int device, struct nccl_net_proper
 
 static enum nccl_result send_v9(void *send_comm, void *data, size_t size, int tag, void *mhandle, void **ret_request)
 {
-	struct transport_request *request;
-	int r;
-
-	r = plugin_net_send(send_comm, data, size, tag, mhandle, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	return plugin_slot_send_10(send_comm, data, size, tag, mhandle, NULL, ret_request);
 }
 
 static enum nccl_result receive_v9(void *recv_comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
 				   void **ret_request)
 {
-	struct transport_request *request;
-	int r;
-
-	r = plugin_net_receive(recv_comm, n, data, sizes, tags, mhandles, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	return plugin_slot_receive_10(recv_comm, n, data, sizes, tags, mhandles, NULL, ret_request);
 }
 
 extern PLUGIN_EXPORT const struct nccl_net_v9 ncclNetPlugin_v9;
