@@ -28,8 +28,7 @@ enum param_kind {
 	KIND_SIZE,
 };
 
-struct param_row {
-	struct param_info info;
+struct param_form {
 	enum param_kind kind;
 	size_t offset;              /* of the field in struct params; for KIND_PORTS the two are neighbours */
 	uint64_t min, max;          /* nanoseconds for KIND_SECONDS */
@@ -37,6 +36,11 @@ struct param_row {
 	const char *const *choices; /* by the field's enum value, ends with NULL */
 	const char *instead;        /* the variable of NCCL that counts when this one is unset, or NULL */
 	const char *const *instead_choices;
+};
+
+struct param_row {
+	struct param_info info;
+	struct param_form form;
 };
 
 static const char *const net_names[] = {
@@ -81,195 +85,126 @@ static const struct param_row rows[] = {
 	    "Transport that carries NCCL's traffic. auto: TCP where there is no active RDMA port, else NCCL's own "
 	    "transport. verbs: our own RDMA transport, on all hosts; TCP where it cannot be had. off: leave the "
 	    "network to NCCL." },
-	  KIND_CHOICE,
-	  FIELD(net),
-	  .choices = net_names },
+	  { KIND_CHOICE, FIELD(net), .choices = net_names } },
 	{ { "TRIBUTARY_DISABLE", "boolean", "", "0, 1", "0", "1: switch off everything that the plugin does." },
-	  KIND_BOOL,
-	  FIELD(disable) },
+	  { KIND_BOOL, FIELD(disable) } },
 	{ { "TRIBUTARY_IF", "text", "", "list of interfaces, at most 255 characters", "",
 	    "Interfaces for TCP, and of an RDMA port's addresses those to prefer, in the syntax of "
 	    "NCCL_SOCKET_IFNAME: eth (names that begin so), =eth0 (this name), ^docker (all but these), several "
 	    "with commas. Unset: NCCL_SOCKET_IFNAME, or else every suitable one." },
-	  KIND_TEXT,
-	  FIELD(interfaces),
-	  .instead = "NCCL_SOCKET_IFNAME" },
+	  { KIND_TEXT, FIELD(interfaces), .instead = "NCCL_SOCKET_IFNAME" } },
 	{ { "TRIBUTARY_FAMILY", "choice", "", "auto, ipv4, ipv6", "auto",
 	    "Family of the addresses used. Unset: NCCL_SOCKET_FAMILY, or else whichever an interface has, IPv4 "
 	    "first." },
-	  KIND_CHOICE,
-	  FIELD(family),
-	  .choices = family_names,
-	  .instead = "NCCL_SOCKET_FAMILY",
-	  .instead_choices = nccl_family_names },
+	  { KIND_CHOICE, FIELD(family), .choices = family_names, .instead = "NCCL_SOCKET_FAMILY",
+	    .instead_choices = nccl_family_names } },
 	{ { "TRIBUTARY_JOIN", "choice", "", "auto, always, never", "auto",
 	    "Which interfaces NCCL may join in one device. auto: those with a PCI path; virtual ones stay apart, "
 	    "because NCCL finds no way from a GPU to them once they are joined." },
-	  KIND_CHOICE,
-	  FIELD(join),
-	  .choices = join_names },
+	  { KIND_CHOICE, FIELD(join), .choices = join_names } },
 	{ { "TRIBUTARY_PORTS", "range", "", "low-high within 1024-65535, or any", "any",
 	    "TCP ports to listen on, for hosts behind a firewall." },
-	  KIND_PORTS,
-	  FIELD(port_low),
-	  .min = 1024,
-	  .max = 65535 },
+	  { KIND_PORTS, FIELD(port_low), .min = 1024, .max = 65535 } },
 	{ { "TRIBUTARY_STREAMS", "number", "", "0 to 16", "0", "TCP streams of a connection on each rail. 0: choose." },
-	  KIND_NUMBER,
-	  FIELD(streams),
-	  .max = 16 },
+	  { KIND_NUMBER, FIELD(streams), .max = 16 } },
 	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "30",
 	    "How long a peer may show no sign of life before its connections fail. What another can replace (a stream, "
 	    "an aggregator) is given up after a third of it, or 10 s where that is more." },
-	  KIND_SECONDS,
-	  FIELD(timeout_ns),
-	  .min = NS_PER_S / 10,
-	  .max = 3600 * NS_PER_S },
+	  { KIND_SECONDS, FIELD(timeout_ns), .min = NS_PER_S / 10, .max = 3600 * NS_PER_S } },
 	{ { "TRIBUTARY_REPORT_AFTER", "seconds", "s", "1 to 86400", "30",
 	    "After this wait one line of the log says who waits for whom." },
-	  KIND_SECONDS,
-	  FIELD(report_after_ns),
-	  .min = NS_PER_S,
-	  .max = 86400 * NS_PER_S },
+	  { KIND_SECONDS, FIELD(report_after_ns), .min = NS_PER_S, .max = 86400 * NS_PER_S } },
 	{ { "TRIBUTARY_EAGER_BYTES", "size", "bytes", "0 to 16K", "16K",
 	    "The longest message that is sent before its receiver has asked for it." },
-	  KIND_SIZE,
-	  FIELD(eager_bytes),
-	  .max = 16 * KIB },
+	  { KIND_SIZE, FIELD(eager_bytes), .max = 16 * KIB } },
 	{ { "TRIBUTARY_SEGMENT_BYTES", "size", "bytes", "4K to 16M", "128K",
 	    "The longest piece of a message that travels as one frame on one stream." },
-	  KIND_SIZE,
-	  FIELD(segment_bytes),
-	  .min = 4 * KIB,
-	  .max = 16 * MIB },
+	  { KIND_SIZE, FIELD(segment_bytes), .min = 4 * KIB, .max = 16 * MIB } },
 	{ { "TRIBUTARY_PACE", "boolean", "", "0, 1", "1",
 	    "1: a receiving host grants no more bytes at a time than its network card takes in." },
-	  KIND_BOOL,
-	  FIELD(pace) },
+	  { KIND_BOOL, FIELD(pace) } },
 	{ { "TRIBUTARY_PACE_BUDGET", "size", "bytes", "0, or 4K to 1G", "0",
 	    "Bytes granted and not yet received, for each network card of the host. 0: measured." },
-	  KIND_SIZE,
-	  FIELD(pace_budget_bytes),
-	  .min = 4 * KIB,
-	  .max = GIB,
-	  .zero_too = true },
+	  { KIND_SIZE, FIELD(pace_budget_bytes), .min = 4 * KIB, .max = GIB, .zero_too = true } },
 	{ { "TRIBUTARY_STEER", "choice", "", "off, topology, full", "full",
 	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels "
 	    "of each communicator, which needs NCCL_ENV_PLUGIN=tributary. Nothing without a profile, and never "
 	    "against NCCL_TOPO_FILE or NCCL_GRAPH_FILE." },
-	  KIND_CHOICE,
-	  FIELD(steer),
-	  .choices = steer_names },
+	  { KIND_CHOICE, FIELD(steer), .choices = steer_names } },
 	{ { "TRIBUTARY_LOCAL_PROCESSES", "number", "", "0 to 1024", "0",
 	    "How many processes the job has on this host, all of them with this plugin. 0: as the launcher says; where "
 	    "none does, only ranks that have all GPUs, or that NVML shows to be alone, get planned channels." },
-	  KIND_NUMBER,
-	  FIELD(local_processes),
-	  .max = 1024 },
+	  { KIND_NUMBER, FIELD(local_processes), .max = 1024 } },
 	{ { "TRIBUTARY_SHARED_DIR", "text", "", "folder, at most 255 characters", "/dev/shm",
 	    "Folder in memory where the processes of a host meet. All of a job must see the same one." },
-	  KIND_TEXT,
-	  FIELD(shared_dir) },
+	  { KIND_TEXT, FIELD(shared_dir) } },
 	{ { "TRIBUTARY_DUMP_DIR", "text", "", "folder, at most 255 characters", "",
 	    "Folder for what NCCL was given for each communicator, and for a file with the whole state of the plugin "
 	    "when something waits too long. Unset: none." },
-	  KIND_TEXT,
-	  FIELD(dump_dir) },
+	  { KIND_TEXT, FIELD(dump_dir) } },
 	{ { "TRIBUTARY_TUNER", "boolean", "", "0, 1", "1",
 	    "1: on communicators of one host that run planned channels, tell NCCL what those cost. 0 (or off): leave "
 	    "NCCL's costs alone. The same on all ranks." },
-	  KIND_BOOL,
-	  FIELD(tuner) },
+	  { KIND_BOOL, FIELD(tuner) } },
 	{ { "TRIBUTARY_COLLNET", "boolean", "", "0, 1", "1",
 	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 "
 	    "asks for it. 0: as if the plugin had none. The same on all ranks." },
-	  KIND_BOOL,
-	  FIELD(collnet) },
+	  { KIND_BOOL, FIELD(collnet) } },
 	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
 	    "Aggregation: the longest operation for which all hosts send to all; of six hosts and more the "
 	    "shortest quarter goes through one of them. The largest value of the hosts counts. 0: chosen by the "
 	    "rate of the network cards." },
-	  KIND_SIZE,
-	  FIELD(aggregate_flat_bytes),
-	  .min = KIB,
-	  .max = 64 * KIB,
-	  .zero_too = true },
+	  { KIND_SIZE, FIELD(aggregate_flat_bytes), .min = KIB, .max = 64 * KIB, .zero_too = true } },
 	{ { "TRIBUTARY_AGGREGATE_SEGMENT", "size", "bytes", "0, or 1K to 512K", "0",
 	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation "
 	    "is shorter. The largest value of the hosts counts. 0: chosen by the rate of the network cards." },
-	  KIND_SIZE,
-	  FIELD(aggregate_segment_bytes),
-	  .min = KIB,
-	  .max = 512 * KIB,
-	  .zero_too = true },
+	  { KIND_SIZE, FIELD(aggregate_segment_bytes), .min = KIB, .max = 512 * KIB, .zero_too = true } },
 	{ { "TRIBUTARY_AGGREGATE_MEASURE", "boolean", "", "0, 1", "1",
 	    "Aggregation: 1: a group tries its aggregators when it comes together, and gives them work by what they "
 	    "did. 0: by what the cluster file and their cards say; it is enough that one host asks for that." },
-	  KIND_BOOL,
-	  FIELD(aggregate_measure) },
+	  { KIND_BOOL, FIELD(aggregate_measure) } },
 	{ { "TRIBUTARY_VERIFY", "boolean", "", "0, 1", "0",
 	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one "
 	    "host asks for it, all do." },
-	  KIND_BOOL,
-	  FIELD(verify) },
+	  { KIND_BOOL, FIELD(verify) } },
 	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
 	    "The profile of this machine, as `tributary measure` wrote it. Unset: the one in the state directory that "
 	    "fits the machine." },
-	  KIND_TEXT,
-	  FIELD(profile) },
+	  { KIND_TEXT, FIELD(profile) } },
 	{ { "TRIBUTARY_CLUSTER", "text", "", "file, at most 255 characters", "",
 	    "Which host is on which leaf switch: a cluster file, or Slurm's topology.conf. The same on all ranks. "
 	    "Unset: as the profile says, or all hosts on one switch." },
-	  KIND_TEXT,
-	  FIELD(cluster) },
+	  { KIND_TEXT, FIELD(cluster) } },
 	{ { "TRIBUTARY_STATE_DIR", "text", "", "folder, at most 255 characters", "",
 	    "Folder of the profiles. Unset: /var/lib/tributary for root; for others tributary in XDG_STATE_HOME, or in "
 	    ".local/state of the home folder." },
-	  KIND_TEXT,
-	  FIELD(state_dir) },
+	  { KIND_TEXT, FIELD(state_dir) } },
 	{ { "TRIBUTARY_SIMD", "choice", "", "auto, scalar, avx2, avx512, neon", "auto",
 	    "Instructions that sum in host memory. auto: the best that this CPU has. All give the same bits." },
-	  KIND_CHOICE,
-	  FIELD(simd),
-	  .choices = simd_names },
+	  { KIND_CHOICE, FIELD(simd), .choices = simd_names } },
 	{ { "TRIBUTARY_SECRET", "text", "", "file, at most 255 characters", "",
 	    "File with the secret that this job shares with the aggregators of the cluster (tributaryd), readable "
 	    "by its owner alone. Unset: aggregators are not used." },
-	  KIND_TEXT,
-	  FIELD(secret) },
+	  { KIND_TEXT, FIELD(secret) } },
 	{ { "TRIBUTARY_HCA", "text", "", "list of RDMA devices, at most 255 characters", "",
 	    "RDMA devices for TRIBUTARY_NET=verbs, in the syntax of NCCL_IB_HCA: mlx5 (names that begin so), mlx5_0:1 "
 	    "(that port), =mlx5_0 (this name), ^mlx5_1 (all but these), several with commas. Unset: NCCL_IB_HCA, or "
 	    "else all." },
-	  KIND_TEXT,
-	  FIELD(hca),
-	  .instead = "NCCL_IB_HCA" },
+	  { KIND_TEXT, FIELD(hca), .instead = "NCCL_IB_HCA" } },
 	{ { "TRIBUTARY_GID_INDEX", "number", "", "auto, or 0 to 255", "auto",
 	    "Row of the RDMA port's table of addresses. auto: RoCE version 2 with an IPv4 address before all others. "
 	    "Unset: NCCL_IB_GID_INDEX." },
-	  KIND_INDEX,
-	  FIELD(gid_index),
-	  .max = 255,
-	  .instead = "NCCL_IB_GID_INDEX" },
+	  { KIND_INDEX, FIELD(gid_index), .max = 255, .instead = "NCCL_IB_GID_INDEX" } },
 	{ { "TRIBUTARY_TRAFFIC_CLASS", "number", "", "auto, or 0 to 255", "auto",
 	    "Traffic class of RDMA packets over Ethernet (RoCE) where NCCL asks for none. Unset: NCCL_IB_TC." },
-	  KIND_INDEX,
-	  FIELD(traffic_class),
-	  .max = 255,
-	  .instead = "NCCL_IB_TC" },
+	  { KIND_INDEX, FIELD(traffic_class), .max = 255, .instead = "NCCL_IB_TC" } },
 	{ { "TRIBUTARY_SERVICE_LEVEL", "number", "", "0 to 15", "0",
 	    "InfiniBand service level of RDMA packets. Unset: NCCL_IB_SL." },
-	  KIND_NUMBER,
-	  FIELD(service_level),
-	  .max = 15,
-	  .instead = "NCCL_IB_SL" },
+	  { KIND_NUMBER, FIELD(service_level), .max = 15, .instead = "NCCL_IB_SL" } },
 	{ { "TRIBUTARY_QPS", "number", "", "1 to 16", "1",
 	    "RDMA queue pairs of a connection on each rail. More than one helps where switches choose a way for "
 	    "each." },
-	  KIND_NUMBER,
-	  FIELD(qps),
-	  .min = 1,
-	  .max = 16 },
+	  { KIND_NUMBER, FIELD(qps), .min = 1, .max = 16 } },
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
@@ -287,11 +222,11 @@ static int parse_text(const char *text, void *field)
 	return 0;
 }
 
-static int parse_ports(const struct param_row *row, const char *text, void *field)
+static int parse_ports(const struct param_form *form, const char *text, void *field)
 {
 	uint64_t low = 0, high = 0;
 	uint16_t *ports = field;
-	int r = strcmp(text, "any") ? parse_range(text, row->min, row->max, &low, &high) : 0;
+	int r = strcmp(text, "any") ? parse_range(text, form->min, form->max, &low, &high) : 0;
 
 	if (r < 0)
 		return r;
@@ -301,38 +236,38 @@ static int parse_ports(const struct param_row *row, const char *text, void *fiel
 }
 
 /* -1 for auto, and for NCCL's own -1, which means the same. */
-static int parse_index(const struct param_row *row, const char *text, void *field)
+static int parse_index(const struct param_form *form, const char *text, void *field)
 {
 	uint64_t value;
-	int r = strcmp(text, "auto") && strcmp(text, "-1") ? parse_u64(text, row->min, row->max, &value) : 1;
+	int r = strcmp(text, "auto") && strcmp(text, "-1") ? parse_u64(text, form->min, form->max, &value) : 1;
 
 	if (r >= 0)
 		*(int *)field = r ? -1 : (int)value;
 	return r < 0 ? r : 0;
 }
 
-static int parse_size_of(const struct param_row *row, const char *text, void *field)
+static int parse_size_of(const struct param_form *form, const char *text, void *field)
 {
 	uint64_t value;
-	int r = parse_size(text, row->zero_too ? 0 : row->min, row->max, &value);
+	int r = parse_size(text, form->zero_too ? 0 : form->min, form->max, &value);
 
 	if (r < 0)
 		return r;
-	if (value < row->min && value)
+	if (value < form->min && value)
 		return -ERANGE;
 	*(size_t *)field = (size_t)value;
 	return 0;
 }
 
-static int parse_row(const struct param_row *row, const char *text, void *field)
+static int parse_form(const struct param_form *form, const char *text, void *field)
 {
 	uint64_t value = 0;
 	size_t index = 0;
 	int r;
 
-	switch (row->kind) {
+	switch (form->kind) {
 	case KIND_CHOICE:
-		r = parse_choice(text, row->choices, &index);
+		r = parse_choice(text, form->choices, &index);
 		if (!r)
 			*(unsigned *)field = (unsigned)index;
 		return r;
@@ -341,18 +276,18 @@ static int parse_row(const struct param_row *row, const char *text, void *field)
 	case KIND_TEXT:
 		return parse_text(text, field);
 	case KIND_PORTS:
-		return parse_ports(row, text, field);
+		return parse_ports(form, text, field);
 	case KIND_NUMBER:
-		r = parse_u64(text, row->min, row->max, &value);
+		r = parse_u64(text, form->min, form->max, &value);
 		if (!r)
 			*(unsigned *)field = (unsigned)value;
 		return r;
 	case KIND_INDEX:
-		return parse_index(row, text, field);
+		return parse_index(form, text, field);
 	case KIND_SECONDS:
-		return parse_seconds(text, row->min, row->max, field);
+		return parse_seconds(text, form->min, form->max, field);
 	case KIND_SIZE:
-		return parse_size_of(row, text, field);
+		return parse_size_of(form, text, field);
 	}
 	return -EINVAL;
 }
@@ -381,14 +316,14 @@ static int format_size(const void *field, char *text, size_t bytes)
 	return snprintf(text, bytes, "%zu%s", value, units[unit]);
 }
 
-static int format_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+static int format_form(const struct param_form *form, const void *field, char *text, size_t bytes)
 {
 	const uint16_t *ports = field;
 	const int *index = field;
 
-	switch (row->kind) {
+	switch (form->kind) {
 	case KIND_CHOICE:
-		return snprintf(text, bytes, "%s", row->choices[*(const unsigned *)field]);
+		return snprintf(text, bytes, "%s", form->choices[*(const unsigned *)field]);
 	case KIND_BOOL:
 		return snprintf(text, bytes, "%d", *(const bool *)field ? 1 : 0);
 	case KIND_TEXT:
@@ -447,27 +382,27 @@ static const char *shown(const char *text, size_t text_bytes, char out[static 80
 static void load_row(const struct param_row *row, const struct params_source *source, const struct complaint *to,
 		     struct params *params)
 {
-	const char *name = row->info.name, *value = source->get(name), *const *choices = row->choices;
-	struct param_row as = *row;
+	const char *name = row->info.name, *value = source->get(name), *const *choices = row->form.choices;
+	struct param_form as = row->form;
 	char text[80];
 
-	if ((!value || !*value) && row->instead) {
-		name = row->instead;
+	if ((!value || !*value) && row->form.instead) {
+		name = row->form.instead;
 		value = source->get(name);
-		if (row->instead_choices)
-			choices = row->instead_choices;
+		if (row->form.instead_choices)
+			choices = row->form.instead_choices;
 	}
 	if (!value || !*value) /* NAME= is how a job script unsets a variable */
 		return;
 	as.choices = choices;
-	if (!parse_row(&as, value, (char *)params + row->offset)) {
+	if (!parse_form(&as, value, (char *)params + row->form.offset)) {
 		params->given |= UINT64_C(1) << (row - rows);
 		if (name != row->info.name)
 			params->from_nccl |= UINT64_C(1) << (row - rows);
 		return;
 	}
 	shown(value, strlen(value), text);
-	if (choices != row->choices)
+	if (choices != row->form.choices)
 		say(to, "%s=%s is not valid: expected AF_INET or AF_INET6; the default of %s, %s, is used.", name, text,
 		    row->info.name, row->info.default_text);
 	else
@@ -559,7 +494,7 @@ void params_defaults(struct params *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < ROW_COUNT; i++) /* cannot fail: a test walks every default */
-		parse_row(&rows[i], rows[i].info.default_text, (char *)ret + rows[i].offset);
+		parse_form(&rows[i].form, rows[i].info.default_text, (char *)ret + rows[i].form.offset);
 }
 
 size_t params_count(void)
@@ -579,14 +514,14 @@ bool params_is_given(const struct params *params, size_t index)
 
 const char *params_origin(const struct params *params, size_t index)
 {
-	return params->from_nccl >> index & 1 ? rows[index].instead : rows[index].info.name;
+	return params->from_nccl >> index & 1 ? rows[index].form.instead : rows[index].info.name;
 }
 
 int params_format(const struct params *params, size_t index, char *text, size_t text_bytes)
 {
 	const struct param_row *row = &rows[index];
 	char whole[PARAMS_STRING_BYTES];
-	int bytes = format_row(row, (const char *)params + row->offset, whole, sizeof(whole));
+	int bytes = format_form(&row->form, (const char *)params + row->form.offset, whole, sizeof(whole));
 
 	if (bytes < 0 || (size_t)bytes >= text_bytes || (size_t)bytes >= sizeof(whole))
 		return -ENOSPC;
