@@ -5,7 +5,9 @@
 #include "command/json.h"
 #include "discover/discover.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,14 +28,22 @@ static bool has_right_suffix(const char *path)
 	return false;
 }
 
+static bool is_plain_tar(const char *path)
+{
+	size_t bytes = strlen(path);
+
+	return bytes >= 4 && !strcmp(path + bytes - 4, ".tar");
+}
+
 static int run(const struct command_call *call, FILE *out)
 {
 	const char *path = call->operands[0];
 	bool standard = !strcmp(path, "-");
 	struct diag diag = { 0 };
-	struct stat status;
-	long long bytes;
-	int r;
+	char *archive = NULL;
+	size_t bytes = 0;
+	FILE *memory;
+	int r, status;
 
 	if (standard && command_given(call, "json"))
 		return command_usage_error("capture", "only one of JSON and archive can go to standard output");
@@ -45,16 +55,21 @@ static int run(const struct command_call *call, FILE *out)
 			path);
 	if (file_check_put(path) != COMMAND_OK)
 		return COMMAND_FAILED;
-	r = discover_capture(path, &diag);
+	memory = open_memstream(&archive, &bytes);
+	r = memory ? discover_capture(!is_plain_tar(path), memory, &diag) : -ENOMEM;
+	if (memory && fclose(memory) && r >= 0)
+		r = -ENOMEM;
 	if (r < 0)
-		return command_failed(&diag, r, "\"%s\" cannot be written", standard ? "standard output" : path);
-	if (standard)
-		return COMMAND_OK;
-	bytes = stat(path, &status) || !S_ISREG(status.st_mode) ? 0 : (long long)status.st_size;
+		status = command_failed(&diag, r, "this machine cannot be captured");
+	else
+		status = file_put(path, archive, bytes, out);
+	free(archive);
+	if (standard || status != COMMAND_OK)
+		return status;
 	if (command_given(call, "json"))
 		return json_print("tributary-capture 1",
 				  json_pack("{so sI}", "file", json_text(path), "bytes", (json_int_t)bytes), out);
-	fprintf(out, "%s: %lld bytes. Every command takes it with --from %s\n", path, bytes, path);
+	fprintf(out, "%s: %zu bytes. Every command takes it with --from %s\n", path, bytes, path);
 	return COMMAND_OK;
 }
 

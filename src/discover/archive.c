@@ -3,13 +3,10 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { TAR_MAGIC = 257, MODE = 0644, PACKED_MOST = 8 << 20 };
 
@@ -264,7 +261,7 @@ static int write_entry(struct archive *archive, const struct discover_entry *fro
 	return r;
 }
 
-static int write_all(struct archive *archive, int fd, bool packed, struct discover_root *root)
+static int write_all(struct archive *archive, bool packed, struct discover_root *root, FILE *to)
 {
 	struct discover_entry first = { .path = (char *)(uintptr_t)FIRST,
 					.kind = DISCOVER_FILE,
@@ -274,11 +271,12 @@ static int write_all(struct archive *archive, int fd, bool packed, struct discov
 	size_t count;
 	int r;
 
-	/* No time in the packed file's head: the same machine gives the same bytes. */
+	/* No time in the packed file's head: the same machine gives the same bytes. No zeros at its end. */
 	if ((packed && archive_write_add_filter_gzip(archive) != ARCHIVE_OK) ||
 	    archive_write_set_format_pax_restricted(archive) != ARCHIVE_OK ||
 	    (packed && archive_write_set_options(archive, "gzip:!timestamp") != ARCHIVE_OK) ||
-	    archive_write_open_fd(archive, fd) != ARCHIVE_OK)
+	    archive_write_set_bytes_in_last_block(archive, 1) != ARCHIVE_OK ||
+	    archive_write_open_FILE(archive, to) != ARCHIVE_OK)
 		return -EIO;
 	r = write_entry(archive, &first);
 	entries = discover_root_entries(root, &count);
@@ -290,54 +288,14 @@ static int write_all(struct archive *archive, int fd, bool packed, struct discov
 	return r;
 }
 
-static int write_to(const char *path, int fd, struct discover_root *root)
+int discover_archive_write(struct discover_root *root, bool packed, FILE *to)
 {
 	struct archive *archive = archive_write_new();
-	size_t bytes = strlen(path);
-	int r = archive ? 0 : -ENOMEM;
+	int r = archive ? write_all(archive, packed, root, to) : -ENOMEM;
 
-	if (!r)
-		r = write_all(archive, fd, bytes < 4 || strcmp(path + bytes - 4, ".tar") != 0, root);
 	if (r == -EIO && archive_errno(archive) > 0)
 		r = -archive_errno(archive);
 	if (archive)
 		archive_write_free(archive);
-	return r;
-}
-
-static int write_beside(const char *path, struct discover_root *root)
-{
-	char beside[PATH_MAX];
-	int fd, r;
-
-	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
-		return -ENAMETOOLONG;
-	fd = mkostemp(beside, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	r = write_to(path, fd, root);
-	if (!r && (fchmod(fd, MODE) || fsync(fd) || rename(beside, path)))
-		r = -errno;
-	if (r < 0)
-		unlink(beside);
-	close(fd);
-	return r;
-}
-
-int discover_archive_write(const char *path, struct discover_root *root)
-{
-	struct stat status;
-	int fd, r;
-
-	if (!strcmp(path, "-"))
-		return write_to(path, STDOUT_FILENO, root);
-	if (stat(path, &status) < 0 || S_ISREG(status.st_mode))
-		return write_beside(path, root);
-	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
-	r = write_to(path, fd, root);
-	if (close(fd) < 0 && !r)
-		r = -errno;
 	return r;
 }

@@ -9,6 +9,7 @@
 #include "discover/root.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* What is in every capture, at the top. */
 #define DISCOVER_ARCHIVE_FIRST "tributary-capture"
@@ -19,10 +20,7 @@ bool discover_archive_is(const void *start, size_t bytes);
 int discover_archive_read(const void *data, size_t bytes, struct discover_root **ret, struct diag *diag);
 /* The same of a folder that a capture was unpacked into. */
 int discover_archive_read_folder(const char *path, struct discover_root **ret, struct diag *diag);
-/*
- * Written to a new file beside it and renamed, readable by all; what is no regular file is written directly, and "-" is
- * standard output. Packed by gzip unless its name ends in ".tar". The same entries give the same bytes.
- */
-int discover_archive_write(const char *path, struct discover_root *root);
+/* packed: by gzip. The same entries give the same bytes. -ENOMEM, or as writing said. */
+int discover_archive_write(struct discover_root *root, bool packed, FILE *to);
 
 #endif

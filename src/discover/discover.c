@@ -131,7 +131,7 @@ int discover(const char *path, struct topology *ret, struct discover_facts *ret_
 	return r;
 }
 
-int discover_capture(const char *path, struct diag *diag)
+int discover_capture(bool packed, FILE *to, struct diag *diag)
 {
 	struct discover_facts facts = { 0 };
 	struct discover_root *root;
@@ -140,7 +140,7 @@ int discover_capture(const char *path, struct diag *diag)
 
 	if (r < 0)
 		return r;
-	r = discover_archive_write(path, root);
+	r = discover_archive_write(root, packed, to);
 	discover_facts_fini(&facts);
 	topology_fini(&topology);
 	discover_root_close(root);

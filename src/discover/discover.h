@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "tributary/topology.h"
 
+#include <stdio.h>
+
 /* Facts beside the graph that doctor wants: one a line in a capture, "what key=value ...". */
 struct discover_facts {
 	char *text; /* malloc'ed, sorted, NUL-terminated: "acs 0000:16:01.0 SrcValid=1 ..." , "mtu eth0 1500", ... */
@@ -34,9 +36,9 @@ int discover(const char *path, struct topology *ret, struct discover_facts *ret_
 	     struct diag *diag);
 
 /*
- * Packs what discover() reads of this machine, without serial numbers, addresses, host names or keys, as
- * discover_archive_write does.
+ * An archive of what discover() reads of this machine, without serial numbers, addresses, host names or keys: a tar, packed
+ * by gzip or not. The same machine gives the same bytes.
  */
-int discover_capture(const char *path, struct diag *diag);
+int discover_capture(bool packed, FILE *to, struct diag *diag);
 
 #endif

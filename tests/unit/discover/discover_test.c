@@ -121,6 +121,7 @@ static void this_machine_is_discovered_and_captured(void **state)
 	struct topology topology;
 	struct diag diag = { 0 };
 	int fd = mkstemp(path);
+	FILE *file;
 
 	(void)state;
 	assert_true(fd >= 0);
@@ -130,7 +131,10 @@ static void this_machine_is_discovered_and_captured(void **state)
 	assert_int_equal(source, DISCOVER_HERE);
 	assert_int_not_equal(topology_find(&topology, "cpu0"), TOPOLOGY_NONE);
 	topology_fini(&topology);
-	assert_int_equal(discover_capture(path, &diag), 0);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	assert_int_equal(discover_capture(true, file, &diag), 0);
+	assert_int_equal(fclose(file), 0);
 	assert_int_equal(discover(path, &topology, &again, &source, &diag), 0);
 	assert_int_equal(source, DISCOVER_CAPTURE);
 	assert_string_equal(facts.text, again.text);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,4 +68,15 @@ char *fact_capture_text(const char *path)
 	topology_fini(&topology);
 	discover_facts_fini(&facts);
 	return text;
+}
+
+int fact_archive_write(const char *path, struct discover_root *root)
+{
+	size_t bytes = strlen(path);
+	FILE *file = fopen(path, "we");
+	int r = file ? discover_archive_write(root, bytes < 4 || strcmp(path + bytes - 4, ".tar") != 0, file) : -errno;
+
+	if (file && fclose(file) && !r)
+		r = -errno;
+	return r;
 }

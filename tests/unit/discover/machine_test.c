@@ -56,7 +56,7 @@ static void the_graph_of_a_two_node_machine_is_as_expected(void **state)
 
 	if (getenv("TRIBUTARY_TEST_WRITE_FIXTURES")) {
 		tree_put(FIXTURES "two-node.txt", text);
-		assert_int_equal(discover_archive_write(FIXTURES "two-node.tar.gz", root), 0);
+		assert_int_equal(fact_archive_write(FIXTURES "two-node.tar.gz", root), 0);
 	}
 	expected = tree_read(FIXTURES "two-node.txt", &bytes);
 	assert_string_equal(text, expected);
@@ -83,7 +83,7 @@ static void a_capture_gives_what_the_folder_gave(void **state)
 	char path[128], *first = look_at(root), *second;
 
 	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct tree *)*state)->root);
-	assert_int_equal(discover_archive_write(path, root), 0);
+	assert_int_equal(fact_archive_write(path, root), 0);
 	second = fact_capture_text(path);
 	assert_string_equal(first, second);
 	free(first);
@@ -100,7 +100,7 @@ static void a_capture_of_a_capture_is_the_same_capture(void **state)
 	struct diag diag;
 
 	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct tree *)*state)->root);
-	assert_int_equal(discover_archive_write(path, root), 0);
+	assert_int_equal(fact_archive_write(path, root), 0);
 	data = tree_read(path, &bytes);
 	assert_int_equal(discover_archive_read(data, bytes, &again, &diag), 0);
 	first = discover_root_entries(root, &first_count);
@@ -153,7 +153,7 @@ static void a_software_device_is_the_nic_of_its_interface(void **state)
 		for (size_t j = 0; fake_machine_secrets[j] && entries[i].data; j++)
 			assert_null(strstr(entries[i].data, fake_machine_secrets[j]));
 	snprintf(path, sizeof(path), "%s/soft.tar.gz", machine->root);
-	assert_int_equal(discover_archive_write(path, root), 0);
+	assert_int_equal(fact_archive_write(path, root), 0);
 	second = fact_capture_text(path);
 	assert_string_equal(first, second);
 	free(first);
@@ -202,7 +202,7 @@ static void this_machine_and_its_capture_give_the_same(void **state)
 	assert_int_equal(discover_root_open("", true, &root), 0);
 	first = look_at(root);
 	snprintf(path, sizeof(path), "%s/here.tar.gz", ((struct tree *)*state)->root);
-	assert_int_equal(discover_archive_write(path, root), 0);
+	assert_int_equal(fact_archive_write(path, root), 0);
 	second = fact_capture_text(path);
 	assert_string_equal(first, second);
 	free(first);
