@@ -183,7 +183,7 @@ static int step_peers(struct coordinator *coordinator)
 	return 0;
 }
 
-static void wait_for_any(struct coordinator *coordinator, bool listener)
+static void wait_for_any(struct coordinator *coordinator)
 {
 	size_t count = 0;
 
@@ -191,8 +191,7 @@ static void wait_for_any(struct coordinator *coordinator, bool listener)
 		coordinator->polls[count++] = (struct pollfd){
 			coordinator->peers[i].control.fd, clusterprobe_control_events(&coordinator->peers[i].control), 0
 		};
-	if (listener)
-		coordinator->polls[count++] = (struct pollfd){ coordinator->listener, POLLIN, 0 };
+	coordinator->polls[count++] = (struct pollfd){ coordinator->listener, POLLIN, 0 };
 	poll(coordinator->polls, count, COORDINATOR_POLL_MS);
 }
 
@@ -243,7 +242,7 @@ int coordinator_wait_for_workers(struct coordinator *coordinator)
 			return -ETIMEDOUT;
 		}
 		if (coordinator->here_count < coordinator->setup->placement.size)
-			wait_for_any(coordinator, true);
+			wait_for_any(coordinator);
 		r = take_peers(coordinator);
 		if (r < 0)
 			return r;

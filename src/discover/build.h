@@ -58,4 +58,11 @@ void discover_number_cards(struct discover_build *build);
 int discover_facts_read(struct discover_root *root, const struct topology *topology, const struct discover_tree *tree,
 			const struct gpu_inventory *gpus, struct discover_facts *ret);
 
+/* machine.c: graph and facts of whatever root a machine is looked at through. ret_facts may be NULL. Errors: discover()'s. */
+int discover_machine(struct discover_root *root, struct topology *ret, struct discover_facts *ret_facts,
+		     struct diag *diag);
+/* What is not a file on this machine: told apart by what is in it. `data` need not end with a NUL. */
+int discover_bytes(const char *data, size_t bytes, struct topology *ret, struct discover_facts *ret_facts,
+		   enum discover_source *ret_source, struct diag *diag);
+
 #endif

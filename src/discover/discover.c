@@ -3,7 +3,7 @@
 #include "base/sys.h"
 #include "base/text_file.h"
 #include "discover/archive.h"
-#include "discover/machine.h"
+#include "discover/build.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,3 @@
-#include "discover/machine.h"
 
 #include "discover/archive.h"
 #include "discover/build.h"

@@ -199,7 +199,6 @@ const struct discover_entry *discover_root_entries(struct discover_root *root, s
 	return root->entries;
 }
 
-/* Recording is as good as it can be: what could not be kept is missing in the capture, which says "not known" then. */
 void discover_root_keep(struct discover_root *root, const char *path, enum discover_entry_kind kind, const void *data,
 			size_t bytes)
 {
@@ -247,7 +246,6 @@ const char *discover_root_alias(struct discover_root *root, const char *name)
 	return pairing->shown;
 }
 
-/* The path on this machine: each part that is an alias is replaced by what it stands for. */
 int discover_root_real_path(const struct discover_root *root, const char *path, char real[static PATH_MAX])
 {
 	size_t used = 0;

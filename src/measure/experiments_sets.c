@@ -59,9 +59,6 @@ void measure_set_join(struct measure_set *set, const struct measure_set *other)
 		measure_set_add(set, other->members[i]);
 }
 
-/*
- * Of the candidates over a link, those of one device to memories or back: the shortest; TOPOLOGY_NONE: there is none.
- */
 uint32_t measure_sets_to_memory(const struct measure_planner *planner, uint32_t directed, uint32_t device, bool sends,
 				uint32_t beside)
 {
@@ -81,7 +78,6 @@ uint32_t measure_sets_to_memory(const struct measure_planner *planner, uint32_t 
 	return best;
 }
 
-/* Every device's way to a memory and back, or to two, as far as it crosses the link; TOPOLOGY_NONE: any way. */
 void measure_sets_memories(struct measure_set *set, uint32_t directed, bool up, bool down, bool two)
 {
 	const struct measure_planner *planner = set->planner;
@@ -121,7 +117,6 @@ static uint32_t next_peers(const struct measure_planner *planner, uint32_t direc
 	return best;
 }
 
-/* Devices in pairs across the link, each sending once and receiving once. */
 int measure_sets_peers(struct measure_set *set, uint32_t directed)
 {
 	const struct measure_planner *planner = set->planner;
@@ -210,7 +205,6 @@ void measure_sets_everything(struct measure_set *set, uint32_t directed, size_t 
 			measure_set_add(set, i);
 }
 
-/* Cores that read or write memories over the link, those of each CPU once. */
 int measure_sets_cores(struct measure_set *set, uint32_t directed)
 {
 	const struct measure_planner *planner = set->planner;
@@ -232,7 +226,6 @@ int measure_sets_cores(struct measure_set *set, uint32_t directed)
 	return 0;
 }
 
-/* The end of a link that is a device; TOPOLOGY_NONE: neither, or both (NVLink). */
 uint32_t measure_sets_device_end(const struct measure_planner *planner, uint32_t link)
 {
 	const struct topology_link *of = &planner->topology->links[link];

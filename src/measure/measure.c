@@ -152,13 +152,6 @@ static int repeat(struct measurement *measurement, size_t index)
 
 /* ------------------------------------------------------------------------------------------------------ calibration */
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double first = *(const double *)a, second = *(const double *)b;
-
-	return first < second ? -1 : first > second;
-}
-
 /* Median rate of a single flow; 0: it cannot be run. */
 static int median_rate(struct measurement *measurement, size_t index, double duration_ns, double *overhead_ns,
 		       double *ret_Bps)
@@ -176,8 +169,7 @@ static int median_rate(struct measurement *measurement, size_t index, double dur
 			*overhead_ns = time_ns - duration_ns;
 		rates[i] = measurement->rates[0];
 	}
-	qsort(rates, CALIBRATION_REPEATS, sizeof(rates[0]), compare_doubles);
-	*ret_Bps = rates[CALIBRATION_REPEATS / 2];
+	*ret_Bps = measure_repeat_median(rates, CALIBRATION_REPEATS);
 	return 0;
 }
 

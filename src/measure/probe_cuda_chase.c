@@ -1,7 +1,5 @@
 #include "measure/probe_cuda_flow.h"
 
-#include "measure/probe_cuda_kernels.h"
-
 #include <errno.h>
 
 enum {

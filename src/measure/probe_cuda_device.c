@@ -1,6 +1,5 @@
 #include "measure/probe_cuda_device.h"
 
-#include "measure/probe_cuda_kernels.h"
 #include "measure/probe_numa.h"
 
 #include <errno.h>

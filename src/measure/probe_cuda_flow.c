@@ -1,7 +1,6 @@
 #include "measure/probe_cuda_flow.h"
 
 #include "base/clock.h"
-#include "measure/probe_cuda_kernels.h"
 #include "measure/probe_numa.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "measure/probe_cuda_kernels.h"
+#include "measure/probe_cuda_device.h"
 
 const char probe_cuda_kernels[] = ".version 6.0\n"
 				  ".target sm_50\n"

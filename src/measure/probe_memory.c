@@ -316,15 +316,14 @@ static int team_measure(struct memory_probe *memory, const struct stream *stream
 			size_t count, uint64_t duration_ns, struct probe_rates *ret)
 {
 	struct team team = { 0 };
-	uint64_t *before = calloc(count ? count : 1, sizeof(*before));
-	struct probe_window window = { &memory->probe, team_moved, NULL, &team, count, before };
+	struct probe_window window = { &memory->probe, team_moved, NULL, &team, count };
 	size_t next = 0;
 	int r = -ENOMEM;
 
 	for (size_t i = 0; i < count; i++)
 		team.worker_count += threads[i];
 	team.workers = sys_zalloc_aligned(_Alignof(struct worker), team.worker_count * sizeof(*team.workers));
-	if (!before || !team.workers) {
+	if (!team.workers) {
 		team.worker_count = 0;
 		goto out;
 	}
@@ -339,7 +338,6 @@ static int team_measure(struct memory_probe *memory, const struct stream *stream
 	r = probe_window_measure(&window, duration_ns, ret);
 out:
 	team_end(&team);
-	free(before);
 	return r;
 }
 

@@ -370,14 +370,10 @@ static int measure(struct team *team, uint64_t duration_ns, struct probe_rates *
 	};
 	int r, status;
 
-	window.before = sys_zalloc(team->count * sizeof(*window.before));
-	if (!window.before)
-		return -ENOMEM;
 	r = sys_thread_start(work, team, "tributary-rdma", &team->thread);
 	team->started = r == 0;
 	if (r == 0)
 		r = probe_window_measure(&window, duration_ns, ret);
-	sys_free(window.before);
 	atomic_store(&team->stop, true);
 	if (team->started)
 		pthread_join(team->thread, NULL);

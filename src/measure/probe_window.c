@@ -1,9 +1,9 @@
 #include "measure/probe_window.h"
 
 #include "base/clock.h"
+#include "base/sys.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 /* Between two looks at `stop`. */
@@ -39,27 +39,21 @@ static int wait_until(const struct probe_window *window, uint64_t until_ns)
 }
 
 /* Every flow has moved something since `before` was read. */
-static bool all_move(const struct probe_window *window)
+static bool all_move(const struct probe_window *window, const uint64_t *before)
 {
 	for (size_t i = 0; i < window->flow_count; i++)
-		if (window->moved(window->arg, i) == window->before[i])
+		if (window->moved(window->arg, i) == before[i])
 			return false;
 	return true;
 }
 
-static void read_all(const struct probe_window *window)
-{
-	for (size_t i = 0; i < window->flow_count; i++)
-		window->before[i] = window->moved(window->arg, i);
-}
-
 /* At least that long, and until all flows have moved: on a busy machine one may not have had its turn yet. */
-static int wait_for_all(const struct probe_window *window, uint64_t least_ns)
+static int wait_for_all(const struct probe_window *window, const uint64_t *before, uint64_t least_ns)
 {
 	uint64_t start_ns = clock_now_ns();
 	int r = wait_until(window, start_ns + least_ns);
 
-	while (!r && !all_move(window)) {
+	while (!r && !all_move(window, before)) {
 		if (clock_elapsed_ns(start_ns, clock_now_ns()) > least_ns + SILENCE_NS)
 			return -ETIMEDOUT;
 		r = wait_until(window, clock_now_ns() + NAP_NS);
@@ -69,24 +63,25 @@ static int wait_for_all(const struct probe_window *window, uint64_t least_ns)
 
 int probe_window_measure(const struct probe_window *window, uint64_t duration_ns, struct probe_rates *ret)
 {
-	uint64_t start_ns, now_ns;
-	int r;
+	uint64_t start_ns, now_ns, *before = sys_zalloc(window->flow_count * sizeof(*before));
+	int r = before ? wait_for_all(window, before, probe_window_warm_up_ns(duration_ns)) : -ENOMEM;
 
-	memset(window->before, 0, window->flow_count * sizeof(*window->before));
-	r = wait_for_all(window, probe_window_warm_up_ns(duration_ns));
 	if (r < 0)
-		return r;
+		goto out;
 	start_ns = clock_now_ns();
-	read_all(window);
-	r = wait_for_all(window, duration_ns);
+	for (size_t i = 0; i < window->flow_count; i++)
+		before[i] = window->moved(window->arg, i);
+	r = wait_for_all(window, before, duration_ns);
 	if (r < 0)
-		return r;
+		goto out;
 	now_ns = clock_now_ns();
 	if (now_ns <= start_ns)
 		now_ns = start_ns + 1; /* asked for no time at all */
 	for (size_t i = 0; i < window->flow_count; i++)
-		ret->rate_Bps[i] = (double)(window->moved(window->arg, i) - window->before[i]) * 1e9 /
+		ret->rate_Bps[i] = (double)(window->moved(window->arg, i) - before[i]) * 1e9 /
 				   (double)(now_ns - start_ns);
 	ret->time_ns = now_ns - start_ns;
-	return 0;
+out:
+	sys_free(before);
+	return r;
 }

@@ -18,12 +18,11 @@ struct probe_window {
 	int (*failed)(void *arg);
 	void *arg;
 	size_t flow_count;
-	uint64_t *before; /* scratch of the caller, flow_count places */
 };
 
 /*
- * ret->rate_Bps has flow_count places. -EINTR: stopped; -ETIMEDOUT: a flow does not move at all; otherwise what `failed`
- * says. *ret is written on success only.
+ * ret->rate_Bps has flow_count places. -EINTR: stopped; -ETIMEDOUT: a flow does not move at all; -ENOMEM; otherwise what
+ * `failed` says. *ret is written on success only.
  */
 int probe_window_measure(const struct probe_window *window, uint64_t duration_ns, struct probe_rates *ret);
 

@@ -106,8 +106,7 @@ static int compare_doubles(const void *a, const void *b)
 	return first < second ? -1 : first > second;
 }
 
-/* Sorts the values. */
-static double median(double *values, size_t count)
+double measure_repeat_median(double *values, size_t count)
 {
 	if (!count)
 		return 0;
@@ -118,14 +117,14 @@ static double median(double *values, size_t count)
 /* Standard deviation over the median, by the median absolute deviation. Overwrites the values. */
 static double sigma_of(double *values, size_t count)
 {
-	double middle = median(values, count);
+	double middle = measure_repeat_median(values, count);
 
 	if (count < 3 || middle <= 0)
 		return SIGMA_GUESS;
 	for (size_t i = 0; i < count; i++)
 		values[i] = fabs(values[i] - middle);
 	/* Of few values it comes out low: on average by about 0.8 / count. */
-	return NORMAL_MAD * median(values, count) / middle / (1 - fmin(0.8 / (double)count, 0.25));
+	return NORMAL_MAD * measure_repeat_median(values, count) / middle / (1 - fmin(0.8 / (double)count, 0.25));
 }
 
 /* What is common to an analysis. */
@@ -167,7 +166,7 @@ static double usual_sigma(struct analysis *analysis, bool single, double *values
 	for (size_t i = 0; i < analysis->count; i++)
 		if ((analysis->series[i].flow_count == 1) == single && analysis->series[i].count >= 3)
 			values[count++] = analysis->sigmas[i];
-	return count ? fmax(median(values, count), SIGMA_LEAST) : SIGMA_GUESS;
+	return count ? fmax(measure_repeat_median(values, count), SIGMA_LEAST) : SIGMA_GUESS;
 }
 
 static double far_from(double sigma)
@@ -184,7 +183,7 @@ static double level_of(struct analysis *analysis, const struct measure_series *s
 	double *values = totals_of(analysis, series), level, far = far_from(sigma);
 	size_t least = (size_t)ceil(CLUSTER_PART * (double)series->count), first = 0, last = series->count;
 
-	level = median(values, series->count); /* ascending from here on */
+	level = measure_repeat_median(values, series->count); /* ascending from here on */
 	if (least < CLUSTER_LEAST)
 		least = CLUSTER_LEAST;
 	for (size_t top = series->count; top-- > 0;) {
@@ -351,7 +350,7 @@ static void drop_outliers(struct analysis *analysis, size_t index)
 		for (size_t j = 0; j < series->count; j++)
 			if (series->at[j].fate == MEASURE_REPEAT_KEPT)
 				analysis->scratch[count++] = series->rates[j * series->flow_count + i];
-		middle = median(analysis->scratch, count);
+		middle = measure_repeat_median(analysis->scratch, count);
 		far = far_from(count < SIGMA_COUNT ? analysis->usual_single
 						   : fmax(analysis->usual_single, sigma_of(analysis->scratch, count)));
 		for (size_t j = 0; j < series->count; j++)

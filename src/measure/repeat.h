@@ -58,6 +58,8 @@ double measure_series_flow(const struct measure_series *series, size_t flow, dou
 /* Analyses all together: what was disturbed is found in their common time. -ENOMEM. */
 int measure_repeat_analyse(struct measure_series *series, size_t count);
 
+/* Sorts the values; 0 of none. */
+double measure_repeat_median(double *values, size_t count);
 /* Two-sided 95 % quantile of Student's t. */
 double measure_repeat_student(size_t degrees);
 

@@ -3,7 +3,7 @@
  * lines, ">path" and a link's target, "/path" for a folder. Whatever comes, discovery ends; what it gives can be written
  * and read again; its facts are lines.
  */
-#include "discover/machine.h"
+#include "discover/build.h"
 #include "support/fuzz.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "discover/hwloc_xml.h"
 
-#include "discover/machine.h"
+#include "discover/build.h"
 #include "support/fuzz.h"
 
 #include <stdlib.h>

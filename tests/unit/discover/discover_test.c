@@ -1,6 +1,6 @@
 #include "discover/discover.h"
 
-#include "discover/machine.h"
+#include "discover/build.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 #include "discover/discover.h"
 
 #include "discover/build.h"
-#include "discover/machine.h"
 #include "unit/discover/fact.h"
 #include "unit/discover/fake_machine.h"
 

@@ -2,7 +2,7 @@
  * A whole machine, live and from its capture. TRIBUTARY_TEST_WRITE_FIXTURES=1 writes the expected graph and the recorded
  * capture anew, from the machine that fake_machine.c makes; what has changed in them is then to be looked at.
  */
-#include "discover/machine.h"
+#include "discover/build.h"
 
 #include "discover/archive.h"
 #include "support/tree.h"
