@@ -76,14 +76,6 @@ static void mark_full(struct channels_flows *flows, const struct plan_load *load
 	}
 }
 
-static bool is_own(const struct topology *topology, uint32_t directed)
-{
-	const struct topology_link *link = &topology->links[directed / 2];
-
-	return topology->vertices[link->lower].kind == TOPOLOGY_GPU ||
-	       topology->vertices[link->upper].kind == TOPOLOGY_GPU;
-}
-
 /* Nothing but GPUs' own links is full, and each GPU has one that nearly is: then none of them is to blame. */
 static bool own_links_are_the_limit(const struct channels_flows *flows)
 {
@@ -91,7 +83,7 @@ static bool own_links_are_the_limit(const struct channels_flows *flows)
 	const struct plan_request *request = &flows->channels->request;
 
 	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
-		if (flows->full[i] && !is_own(topology, i))
+		if (flows->full[i] && !view_is_gpus_own(topology, i))
 			return false;
 	for (size_t i = 0; i < request->gpu_count; i++) {
 		double most = 0;

@@ -47,13 +47,6 @@ struct placing {
 	double below;        /* the lowest point of all that is placed */
 };
 
-double layout_thickness(uint64_t rate_Bps, uint64_t fastest_Bps)
-{
-	if (!rate_Bps || !fastest_Bps)
-		return 1.5;
-	return 2 + (LAYOUT_LANE_MAX - 2) * sqrt((double)rate_Bps / (double)fastest_Bps);
-}
-
 void layout_free(struct layout *layout)
 {
 	sys_free(layout->memory);
@@ -238,9 +231,7 @@ static void draw_curve(struct layout_line *line, double x0, double y0, double x1
 	draw_straight(line, x0, y0, x1, y1);
 	line->horizontal = false;
 	line->curved = line->label_centred = true;
-	line->cx0 = x0;
-	line->cx1 = x1;
-	line->cy0 = line->cy1 = cy;
+	line->cy = cy;
 }
 
 static void draw_tree_link(const struct placing *placing, uint32_t child, struct layout_line *line)
@@ -284,7 +275,7 @@ static void draw_socket_link(const struct placing *placing, const struct topolog
 	}
 	draw_curve(line, left->x + left->width - 24, left->y, right->x + right->width - 24 - 8 * distance, right->y,
 		   top - SOCKET_ARC * distance);
-	line->label_y = line->y0 + (line->cy0 - line->y0) * ARC_BEND;
+	line->label_y = line->y0 + (line->cy - line->y0) * ARC_BEND;
 }
 
 /* Links between devices hang below them; those of far partners begin farther out, so that arcs nest. */

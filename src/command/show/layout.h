@@ -12,10 +12,10 @@ struct layout_box {
 	double x, y, width, height;
 };
 
-/* The way of a link: straight from (x0, y0) to (x1, y1), or bent by the two control points. */
+/* The way of a link: straight from (x0, y0) to (x1, y1), or bent by control points at (x0, cy) and (x1, cy). */
 struct layout_line {
 	double x0, y0, x1, y1;
-	double cx0, cy0, cx1, cy1; /* control points of the curve */
+	double cy;
 	bool curved;
 	bool horizontal; /* between sockets: lanes lie above each other */
 	bool reversed;   /* `lower` is at the right, or above */
@@ -35,9 +35,6 @@ struct layout {
 int layout_make(const struct view *view, double top, struct layout *ret);
 void layout_free(struct layout *layout);
 
-/* Thickness of a lane of this rate in a machine whose fastest link has that one: that of a round pipe. */
-double layout_thickness(uint64_t rate_Bps, uint64_t fastest_Bps);
-
-enum { LAYOUT_LANE_MAX = 24, LAYOUT_LANE_GAP = 3, LAYOUT_MARGIN = 36 };
+enum { LAYOUT_MARGIN = 36 };
 
 #endif

@@ -14,6 +14,8 @@
 enum {
 	CLIP_BYTES = 160,
 	HEAD_HEIGHT = 118,
+	LANE_MAX = 24, /* thickness, of the fastest link */
+	LANE_GAP = 3,
 	LANE_ROOM = 5, /* between a lane and the words beside it */
 	LEAST_WIDTH = 940,
 	LEGEND_LINE = 26,
@@ -97,7 +99,9 @@ void picture_pill(const struct picture *picture, double x, double y, bool centre
 
 double picture_thickness(const struct picture *picture, uint64_t rate_Bps)
 {
-	return layout_thickness(rate_Bps, picture->fastest_Bps);
+	if (!rate_Bps)
+		return 1.5;
+	return 2 + (LANE_MAX - 2) * sqrt((double)rate_Bps / (double)picture->fastest_Bps);
 }
 
 double picture_bed(const struct picture *picture, uint32_t directed)
@@ -108,7 +112,7 @@ double picture_bed(const struct picture *picture, uint32_t directed)
 /* From the middle of a link to that of its lane: up on the left, or above. */
 static double middle_of(const struct picture *picture, uint32_t directed)
 {
-	double shift = (LAYOUT_LANE_GAP + picture_bed(picture, directed)) / 2;
+	double shift = (LANE_GAP + picture_bed(picture, directed)) / 2;
 
 	return directed % 2 == TOPOLOGY_UP ? -shift : shift;
 }
@@ -120,10 +124,10 @@ static void put_path(const struct picture *picture, uint32_t link, double shift,
 	double dx = line->horizontal ? 0 : shift, dy = line->horizontal ? shift : 0;
 
 	/* Arcs are shifted inwards and outwards, so that their lanes do not cross. */
-	if (line->curved && line->cy0 == line->cy1)
+	if (line->curved)
 		fprintf(picture->out, "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" %s/>\n",
-			line->x0 + dx, line->y0, line->cx0 + dx, line->cy0 - shift / 3, line->cx1 - dx,
-			line->cy1 - shift / 3, line->x1 - dx, line->y1, style);
+			line->x0 + dx, line->y0, line->x0 + dx, line->cy - shift / 3, line->x1 - dx,
+			line->cy - shift / 3, line->x1 - dx, line->y1, style);
 	else
 		fprintf(picture->out, "<path d=\"M%.1f %.1fL%.1f %.1f\" fill=\"none\" %s/>\n", line->x0 + dx,
 			line->y0 + dy, line->x1 + dx, line->y1 + dy, style);
@@ -192,13 +196,13 @@ static void put_lane(const struct picture *picture, uint32_t directed)
 /* Half of what both lanes and what is around them take. */
 static double half_of(const struct picture *picture, uint32_t link)
 {
-	return fmax(picture_bed(picture, 2 * link), picture_bed(picture, 2 * link + 1)) + LAYOUT_LANE_GAP;
+	return fmax(picture_bed(picture, 2 * link), picture_bed(picture, 2 * link + 1)) + LANE_GAP;
 }
 
 static void put_link(const struct picture *picture, uint32_t link, const struct picture_words *words)
 {
 	const struct topology *topology = picture->view->topology;
-	double both = 2 * half_of(picture, link) - LAYOUT_LANE_GAP;
+	double both = 2 * half_of(picture, link) - LANE_GAP;
 
 	fprintf(picture->out, "<g class=\"link\" data-link=\"%u\">\n<title>", link);
 	picture_escape(topology->vertices[topology->links[link].lower].name, picture->out);
@@ -245,7 +249,7 @@ static void put_beside(const struct picture *picture, uint32_t link, const struc
 	const struct layout_line *line = &picture->layout.lines[link];
 	bool same = !strcmp(words->up, words->down);
 	const char *first = line->reversed ? "↓" : "↑", *second = line->reversed ? "↑" : "↓";
-	double x = line->label_x + picture_bed(picture, 2 * link + 1) + LAYOUT_LANE_GAP / 2.0 + LANE_ROOM;
+	double x = line->label_x + picture_bed(picture, 2 * link + 1) + LANE_GAP / 2.0 + LANE_ROOM;
 	int lines = (*words->up != 0) + (*words->down && !same) + (*words->what != 0) + (*words->alarm != 0) +
 		    (words->pill != NULL);
 	double y = line->label_y - lines * 7 + 9;

@@ -50,7 +50,7 @@ struct picture {
 #define PICTURE_INK   "#1b2430"
 #define PICTURE_ALARM "#c43c00"
 
-/* How wide a lane's bed is, and a stream of some rate. */
+/* How wide a lane's bed is, and a stream of some rate: as round pipes are. */
 double picture_bed(const struct picture *picture, uint32_t directed);
 double picture_thickness(const struct picture *picture, uint64_t rate_Bps);
 /* flow: which number it has for the page; below 0: none. */

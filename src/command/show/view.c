@@ -246,7 +246,7 @@ static void load_all_pairs(const struct topology *topology, const uint32_t *gpus
 	}
 }
 
-static bool is_gpus_own(const struct topology *topology, uint32_t directed)
+bool view_is_gpus_own(const struct topology *topology, uint32_t directed)
 {
 	const struct topology_link *link = &topology->links[directed / 2];
 
@@ -299,7 +299,7 @@ static void mark_bottlenecks(struct view *view, const double *load)
 		view->lanes[i].bottleneck = share_of(view->lanes[i].rate_Bps, load[i]) <= least * SAME;
 	view->bottleneck_is_own = true;
 	for (uint32_t i = 0; i < lanes; i++)
-		view->bottleneck_is_own &= !view->lanes[i].bottleneck || is_gpus_own(topology, i);
+		view->bottleneck_is_own &= !view->lanes[i].bottleneck || view_is_gpus_own(topology, i);
 	for (uint32_t i = 0; i < lanes; i++)
 		view->lanes[i].bottleneck &= !view->bottleneck_is_own;
 }

@@ -80,6 +80,8 @@ bool view_has_band(const struct view *view, enum view_band band);
 const char *view_band_colour(enum view_band band);
 /* Whether a link is one of the tree's own (from a vertex to its parent). */
 bool view_is_tree_link(const struct view *view, uint32_t link);
+/* Whether a directed link is that of a GPU itself: all that goes to it or comes from it is on that. */
+bool view_is_gpus_own(const struct topology *topology, uint32_t directed);
 bool view_is_device(const struct topology_vertex *vertex);
 
 /* A tree with a bar of measured over nominal at each link; and a whole SVG document. -ENOMEM at worst. */
