@@ -19,30 +19,20 @@ int plan_columns_init(struct plan_columns *columns, const struct plan_model *mod
 	columns->model = model;
 	columns->room = ROOM;
 	columns->slot_mask = 4 * ROOM - 1;
-	columns->channels = sys_zalloc(ROOM * sizeof(*columns->channels));
-	columns->loads = sys_zalloc((ROOM + 1) * (model->rows + 1) * sizeof(*columns->loads));
-	columns->touched = sys_zalloc((ROOM + 1) * (model->rows + 1) * sizeof(*columns->touched));
-	columns->touched_counts = sys_zalloc(ROOM * sizeof(*columns->touched_counts));
-	columns->detours = sys_zalloc(ROOM * sizeof(*columns->detours));
-	columns->slots = sys_zalloc((columns->slot_mask + 1) * sizeof(*columns->slots));
-	columns->reach = sys_zalloc(((size_t)1 << model->gpus) * REACH_STRIDE * sizeof(*columns->reach));
-	if (!columns->channels || !columns->loads || !columns->touched || !columns->touched_counts ||
-	    !columns->detours || !columns->slots || !columns->reach) {
-		plan_columns_fini(columns);
-		return -ENOMEM;
-	}
-	return 0;
+	columns->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(columns->channels, ROOM),
+				      SYS_ARRAY(columns->loads, (ROOM + 1) * (model->rows + 1)),
+				      SYS_ARRAY(columns->touched, (ROOM + 1) * (model->rows + 1)),
+				      SYS_ARRAY(columns->touched_counts, ROOM), SYS_ARRAY(columns->detours, ROOM),
+				      SYS_ARRAY(columns->slots, columns->slot_mask + 1),
+				      SYS_ARRAY(columns->reach, ((size_t)1 << model->gpus) * REACH_STRIDE) },
+		7);
+	return columns->arrays ? 0 : -ENOMEM;
 }
 
 void plan_columns_fini(struct plan_columns *columns)
 {
-	sys_free(columns->channels);
-	sys_free(columns->loads);
-	sys_free(columns->touched);
-	sys_free(columns->touched_counts);
-	sys_free(columns->detours);
-	sys_free(columns->slots);
-	sys_free(columns->reach);
+	sys_free(columns->arrays);
 	memset(columns, 0, sizeof(*columns));
 }
 

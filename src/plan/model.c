@@ -19,6 +19,7 @@ struct builder {
 	const struct topology *topology;
 	const struct plan_request *request;
 	struct plan_model *model;
+	void *arrays;     /* the block of first, limits, row_of */
 	size_t *first;    /* of each directed link in `limits`, and one more at the end */
 	uint32_t *limits; /* that the link is a member of */
 	struct charge *charges;
@@ -35,10 +36,8 @@ struct builder {
 
 static void builder_fini(struct builder *builder)
 {
-	sys_free(builder->first);
-	sys_free(builder->limits);
+	sys_free(builder->arrays);
 	sys_free(builder->charges);
-	sys_free(builder->row_of);
 	sys_free(builder->dense);
 	sys_free(builder->support_first);
 	sys_free(builder->supports);
@@ -86,10 +85,11 @@ static int list_limits(struct builder *builder)
 
 	for (size_t i = 0; i < topology->limit_count; i++)
 		total += topology->limits[i].member_count;
-	builder->first = sys_zalloc((directed + 2) * sizeof(*builder->first));
-	builder->limits = sys_zalloc((total + 1) * sizeof(*builder->limits));
-	builder->row_of = sys_zalloc((wires_at(topology) + 2 * PLAN_NICS_MAX) * sizeof(*builder->row_of));
-	if (!builder->first || !builder->limits || !builder->row_of)
+	builder->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(builder->first, directed + 2), SYS_ARRAY(builder->limits, total),
+				      SYS_ARRAY(builder->row_of, wires_at(topology) + 2 * PLAN_NICS_MAX) },
+		3);
+	if (!builder->arrays)
 		return -ENOMEM;
 	/* Counted two places further on, so that filling moves each start to where it belongs. */
 	for (size_t i = 0; i < topology->limit_count; i++)

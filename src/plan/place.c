@@ -24,6 +24,7 @@ struct score {
 struct search {
 	const struct plan_place_tree *tree;
 	const struct plan_place_job *job;
+	void *arrays;       /* the block of all of these */
 	double *others_Bps; /* on each node's uplink */
 	uint32_t *free;     /* slots of each node */
 	uint32_t *free_below;
@@ -286,26 +287,17 @@ static void find(struct search *search, double slot_Bps)
 
 /* ------------------------------------------------------------------------------------------------------------- whole */
 
-static void search_fini(struct search *search)
-{
-	sys_free(search->others_Bps);
-	sys_free(search->free);
-}
-
 static int search_init(struct search *search)
 {
-	size_t nodes = search->tree->node_count + 1;
+	size_t nodes = search->tree->node_count;
 
-	search->others_Bps = sys_zalloc(nodes * sizeof(*search->others_Bps));
-	search->free = sys_zalloc(6 * nodes * sizeof(*search->free));
-	if (!search->others_Bps || !search->free)
-		return -ENOMEM;
-	search->free_below = search->free + nodes;
-	search->taken = search->free + 2 * nodes;
-	search->below = search->free + 3 * nodes;
-	search->best = search->free + 4 * nodes;
-	search->nodes = search->free + 5 * nodes;
-	return 0;
+	search->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(search->others_Bps, nodes), SYS_ARRAY(search->free, nodes),
+				      SYS_ARRAY(search->free_below, nodes), SYS_ARRAY(search->taken, nodes),
+				      SYS_ARRAY(search->below, nodes), SYS_ARRAY(search->best, nodes),
+				      SYS_ARRAY(search->nodes, nodes) },
+		7);
+	return search->arrays ? 0 : -ENOMEM;
 }
 
 /* used: of each slot. The fastest free slot's rate stands for all. */
@@ -369,7 +361,7 @@ int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *
 		take_slots(&search, used, ret_slots);
 		*ret = search.best_score.result;
 	}
-	search_fini(&search);
+	sys_free(search.arrays);
 	sys_free(used);
 	return r;
 }

@@ -79,10 +79,11 @@ int plan_search_prove(struct plan_search *search, size_t count, uint64_t work_li
 	size_t columns = search->columns.count;
 	double money = 0;
 	int r = -ENOMEM;
+	void *arrays;
 
-	proof.order = sys_zalloc((columns + 1) * sizeof(*proof.order));
-	proof.costs = sys_zalloc((columns + 1) * sizeof(*proof.costs));
-	if (proof.order && proof.costs) {
+	arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(proof.order, columns), SYS_ARRAY(proof.costs, columns) }, 2);
+	if (arrays) {
 		for (size_t row = 0; row < search->model->rows; row++)
 			money += search->duals[row] * search->limits[row];
 		list_columns(&proof);
@@ -90,7 +91,6 @@ int plan_search_prove(struct plan_search *search, size_t count, uint64_t work_li
 	}
 	if (r == 1)
 		*ret = proof.found;
-	sys_free(proof.order);
-	sys_free(proof.costs);
+	sys_free(arrays);
 	return r;
 }

@@ -10,6 +10,7 @@
 struct plan_columns {
 	const struct plan_model *model;
 	size_t count, room;
+	void *arrays; /* the block of all of these */
 	struct plan_channel *channels;
 	uint16_t *loads; /* of column c on row e: [c × rows + e] */
 	uint16_t *
@@ -81,6 +82,7 @@ uint64_t plan_price_work(const struct plan_model *model);
 struct plan_simplex {
 	size_t rows;
 	double unit;     /* the least capacity */
+	void *arrays;    /* the block of all of these */
 	double *inverse; /* rows × rows */
 	double *values;  /* of the basic variables */
 	double *prices;  /* of a row: what one more unit of its capacity, as a share of all of it, would bring */
@@ -114,6 +116,7 @@ struct plan_search {
 	uint64_t work_limit;
 	double bound_Bps;  /* no plan's total is above */
 	bool bound_closed; /* the linear program is solved: no channel that is not yet a column can help it */
+	void *arrays;      /* the block of all that follow */
 	double *duals;     /* of a row: every channel costs at least 1 by them */
 	struct plan_selection best;
 	struct plan_selection packed[PLAN_CHANNELS_MAX + 1]; /* by their number */

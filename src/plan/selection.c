@@ -24,16 +24,13 @@ int plan_search_init(struct plan_search *search, const struct plan_model *model,
 
 	search->model = model;
 	search->work_limit = work_limit;
-	search->loads = sys_zalloc((rows + 1) * sizeof(*search->loads));
-	search->limits = sys_zalloc((rows + 1) * sizeof(*search->limits));
-	search->duals = sys_zalloc((rows + 1) * sizeof(double));
-	search->prices = sys_zalloc((rows + 1) * sizeof(double));
-	search->weights = sys_zalloc((rows + 1) * sizeof(double));
-	search->capacities = sys_zalloc((rows + 1) * sizeof(double));
-	if (r == 0)
-		search->shares = sys_zalloc((search->columns.room + 1) * sizeof(double));
-	if (!search->loads || !search->limits || !search->duals || !search->prices || !search->weights ||
-	    !search->capacities || !search->shares)
+	search->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(search->loads, rows), SYS_ARRAY(search->limits, rows),
+				      SYS_ARRAY(search->duals, rows), SYS_ARRAY(search->prices, rows),
+				      SYS_ARRAY(search->weights, rows), SYS_ARRAY(search->capacities, rows),
+				      SYS_ARRAY(search->shares, search->columns.room) },
+		7);
+	if (r == 0 && !search->arrays)
 		r = -ENOMEM;
 	if (r == 0) {
 		for (size_t i = 0; i < rows; i++)
@@ -49,13 +46,7 @@ void plan_search_fini(struct plan_search *search)
 {
 	plan_columns_fini(&search->columns);
 	plan_simplex_fini(&search->simplex);
-	sys_free(search->loads);
-	sys_free(search->limits);
-	sys_free(search->duals);
-	sys_free(search->prices);
-	sys_free(search->weights);
-	sys_free(search->capacities);
-	sys_free(search->shares);
+	sys_free(search->arrays);
 	memset(search, 0, sizeof(*search));
 }
 

@@ -14,18 +14,14 @@ int plan_simplex_init(struct plan_simplex *simplex, size_t rows, const double *c
 {
 	memset(simplex, 0, sizeof(*simplex));
 	simplex->rows = rows;
-	simplex->inverse = sys_zalloc((rows * rows + 1) * sizeof(double));
-	simplex->values = sys_zalloc((rows + 1) * sizeof(double));
-	simplex->prices = sys_zalloc((rows + 1) * sizeof(double));
-	simplex->direction = sys_zalloc((rows + 1) * sizeof(double));
-	simplex->scale = sys_zalloc((rows + 1) * sizeof(double));
-	simplex->weights = sys_zalloc((rows + 1) * sizeof(double));
-	simplex->basic = sys_zalloc((rows + 1) * sizeof(*simplex->basic));
-	if (!simplex->inverse || !simplex->values || !simplex->prices || !simplex->direction || !simplex->scale ||
-	    !simplex->weights || !simplex->basic) {
-		plan_simplex_fini(simplex);
+	simplex->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(simplex->inverse, rows * rows), SYS_ARRAY(simplex->values, rows),
+				      SYS_ARRAY(simplex->prices, rows), SYS_ARRAY(simplex->direction, rows),
+				      SYS_ARRAY(simplex->scale, rows), SYS_ARRAY(simplex->weights, rows),
+				      SYS_ARRAY(simplex->basic, rows) },
+		7);
+	if (!simplex->arrays)
 		return -ENOMEM;
-	}
 	simplex->unit = rows ? capacities[0] : 1;
 	for (size_t i = 1; i < rows; i++)
 		simplex->unit = capacities[i] < simplex->unit ? capacities[i] : simplex->unit;
@@ -41,13 +37,7 @@ int plan_simplex_init(struct plan_simplex *simplex, size_t rows, const double *c
 
 void plan_simplex_fini(struct plan_simplex *simplex)
 {
-	sys_free(simplex->inverse);
-	sys_free(simplex->values);
-	sys_free(simplex->prices);
-	sys_free(simplex->direction);
-	sys_free(simplex->scale);
-	sys_free(simplex->weights);
-	sys_free(simplex->basic);
+	sys_free(simplex->arrays);
 	memset(simplex, 0, sizeof(*simplex));
 }
 

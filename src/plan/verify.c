@@ -19,6 +19,7 @@ struct verifier {
 	const struct plan_request *request;
 	const struct plan *plan;
 	struct diag *diag;
+	void *arrays;            /* the block of the next three */
 	uint64_t *links;         /* crossings of each directed link */
 	uint64_t *direct, *host; /* of each pair */
 	uint64_t wire_in[PLAN_NICS_MAX], wire_out[PLAN_NICS_MAX];
@@ -28,17 +29,11 @@ static int verifier_init(struct verifier *verifier)
 {
 	const struct topology *topology = verifier->topology;
 
-	verifier->links = sys_zalloc((2 * topology->link_count + 1) * sizeof(*verifier->links));
-	verifier->direct = sys_zalloc((topology->pair_count + 1) * sizeof(*verifier->direct));
-	verifier->host = sys_zalloc((topology->pair_count + 1) * sizeof(*verifier->host));
-	return verifier->links && verifier->direct && verifier->host ? 0 : -ENOMEM;
-}
-
-static void verifier_fini(struct verifier *verifier)
-{
-	sys_free(verifier->links);
-	sys_free(verifier->direct);
-	sys_free(verifier->host);
+	verifier->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(verifier->links, 2 * topology->link_count),
+								   SYS_ARRAY(verifier->direct, topology->pair_count),
+								   SYS_ARRAY(verifier->host, topology->pair_count) },
+					     3);
+	return verifier->arrays ? 0 : -ENOMEM;
 }
 
 static const char *name_of(const struct verifier *verifier, uint32_t vertex)
@@ -432,7 +427,7 @@ int plan_verify_loads(const struct topology *topology, const struct plan_request
 		loads = NULL;
 	}
 	sys_free(loads);
-	verifier_fini(&verifier);
+	sys_free(verifier.arrays);
 	return r;
 }
 

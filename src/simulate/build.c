@@ -89,18 +89,9 @@ double simulate_all_alone_Bps(const struct simulate_build *build)
 	return rate_Bps;
 }
 
-static int add_pipe(struct simulate_build *build, struct simulate_pipe pipe)
-{
-	int r = sys_grow(&build->pipes, build->pipe_count, 1, sizeof(*build->pipes));
-
-	if (r < 0)
-		return r;
-	build->pipes[build->pipe_count++] = pipe;
-	return 0;
-}
-
 int simulate_add_pipe(struct simulate_build *build, double bytes, struct simulate_pipe pipe)
 {
+	struct simulate_flows *flows = build->flows;
 	int r;
 
 	for (size_t i = 0; i < build->link_count; i++) {
@@ -109,7 +100,11 @@ int simulate_add_pipe(struct simulate_build *build, double bytes, struct simulat
 	}
 	r = flow_add(build->network, build->way, build->link_count, bytes, build->job->start_s, &pipe.flow);
 	build->link_count = 0;
-	return r < 0 ? r : add_pipe(build, pipe);
+	if (r == 0)
+		r = sys_grow(&flows->pipes, flows->pipe_count, 1, sizeof(*flows->pipes));
+	if (r == 0)
+		flows->pipes[flows->pipe_count++] = pipe;
+	return r;
 }
 
 int simulate_send(struct simulate_build *build, struct simulate_end from, struct simulate_end to,

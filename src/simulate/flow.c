@@ -31,10 +31,7 @@ void flow_network_free(struct flow_network *network)
 	sys_free(network->steps);
 	sys_free(network->afters);
 	sys_free(network->watches);
-	sys_free(network->heap);
-	sys_free(network->open);
-	sys_free(network->touched);
-	sys_free(network->levels);
+	sys_free(network->arrays);
 	sys_free(network);
 }
 
@@ -323,12 +320,13 @@ static int keep_watched(struct flow_network *network)
 
 static int prepare(struct flow_network *network)
 {
-	network->heap = sys_zalloc((network->flow_count + 1) * sizeof(*network->heap));
-	network->open = sys_zalloc((network->flow_count + 1) * sizeof(*network->open));
-	network->touched = sys_zalloc((network->line_count + 1) * sizeof(*network->touched));
-	network->levels = sys_zalloc((network->line_count + 1) * sizeof(*network->levels));
+	network->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(network->heap, network->flow_count),
+								  SYS_ARRAY(network->open, network->flow_count),
+								  SYS_ARRAY(network->touched, network->line_count),
+								  SYS_ARRAY(network->levels, network->line_count) },
+					    4);
 	network->running = true;
-	if (!network->heap || !network->open || !network->touched || !network->levels)
+	if (!network->arrays)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < network->flow_count; i++) {
 		if (network->flows[i].waits)

@@ -82,6 +82,7 @@ struct flow_network {
 	size_t after_count;
 	struct flow_watch *watches;
 	size_t watch_count;
+	void *arrays;   /* the block of heap, open, touched, levels */
 	uint32_t *heap; /* flows that are due or running */
 	size_t heap_count;
 	uint32_t *open; /* flows whose rates are being worked out */

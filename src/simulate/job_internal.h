@@ -10,6 +10,16 @@ struct simulate_pipe {
 	double part, fill_s, least_s;
 };
 
+/* A job's, kept until they have run. */
+struct simulate_flows {
+	size_t first_flow, end_flow;
+	struct simulate_pipe *pipes;
+	size_t pipe_count;
+	double last_lag_s; /* of flows that are no pipes: from the last byte sent to its arrival */
+	bool steps;        /* the form that is taken */
+	bool bound;        /* what came of it is a lower bound */
+};
+
 struct simulate_build {
 	const struct simulate_fabric *fabric;
 	const struct simulate_settings *settings;
@@ -21,12 +31,8 @@ struct simulate_build {
 	uint32_t *links;
 	size_t link_count;
 	struct flow_crossing *way; /* room for all links */
-	struct simulate_pipe *pipes;
-	size_t pipe_count;
-	size_t first_flow;
-	double last_lag_s; /* of flows that are no pipes: from the last byte sent to its arrival */
-	bool steps;        /* the form to take */
-	bool bound;        /* what came of it is a lower bound */
+	void *arrays;              /* the block of the last three */
+	struct simulate_flows *flows;
 	struct diag *diag;
 };
 

@@ -168,13 +168,15 @@ int step_pipeline(const struct step_pipeline *pipeline, struct step_times *ret)
 	struct step_times times = { 0 };
 	double alone_s;
 	int r = -ENOMEM;
+	void *arrays;
 
 	if (!places || pipeline->stages > STEP_STAGES_MAX || pipeline->micro_batches > STEP_MICRO_BATCHES_MAX)
 		return -EINVAL;
-	pipe.stages = sys_zalloc(pipeline->stages * sizeof(*pipe.stages));
-	pipe.arrived_on = sys_zalloc(places * sizeof(*pipe.arrived_on));
-	pipe.arrived_back = sys_zalloc(places * sizeof(*pipe.arrived_back));
-	if (pipe.stages && pipe.arrived_on && pipe.arrived_back) {
+	arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(pipe.stages, pipeline->stages),
+							 SYS_ARRAY(pipe.arrived_on, places),
+							 SYS_ARRAY(pipe.arrived_back, places) },
+				   3);
+	if (arrays) {
 		times.step_s = run(&pipe, &times.compute_s);
 		pipe.communicates = false;
 		alone_s = run(&pipe, &times.compute_s);
@@ -184,8 +186,6 @@ int step_pipeline(const struct step_pipeline *pipeline, struct step_times *ret)
 		*ret = times;
 		r = 0;
 	}
-	sys_free(pipe.stages);
-	sys_free(pipe.arrived_on);
-	sys_free(pipe.arrived_back);
+	sys_free(arrays);
 	return r;
 }

@@ -94,6 +94,6 @@ int simulate_ring(struct simulate_build *build)
 	int r = 0;
 
 	for (size_t rail = 0; r == 0 && rail < build->fabric->rail_count; rail++)
-		r = build->steps && build->job->host_count > 1 ? add_steps(build, rail) : add_pipe(build, rail);
+		r = build->flows->steps && build->job->host_count > 1 ? add_steps(build, rail) : add_pipe(build, rail);
 	return r;
 }

@@ -57,44 +57,36 @@ static int check(struct simulate_build *build)
 	return twice ? refuse(build, "a host of a job is there twice, or not at all") : 0;
 }
 
-typedef size_t count_steps(const struct simulate_build *build);
+static const struct {
+	size_t (*count_steps)(const struct simulate_build *build);
+	int (*make)(struct simulate_build *build);
+} algorithms[] = {
+	[SIMULATE_RING] = { simulate_ring_steps, simulate_ring },
+	[SIMULATE_TREE] = { simulate_tree_steps, simulate_tree },
+	[SIMULATE_HIERARCHICAL] = { simulate_tiers_steps, simulate_tiers },
+	[SIMULATE_AGGREGATORS] = { simulate_tiers_steps, simulate_tiers },
+};
 
 static int add_job(struct simulate_build *build)
 {
-	static count_steps *const count[] = { [SIMULATE_RING] = simulate_ring_steps,
-					      [SIMULATE_TREE] = simulate_tree_steps,
-					      [SIMULATE_HIERARCHICAL] = simulate_tiers_steps,
-					      [SIMULATE_AGGREGATORS] = simulate_tiers_steps };
 	size_t steps;
 	int r = check(build);
 
 	if (r < 0)
 		return r;
-	build->pipe_count = 0;
-	build->first_flow = flow_count(build->network);
-	build->last_lag_s = build->job->host_count > 1 ? build->settings->latency_s : 0;
-	build->steps = true;
-	build->bound = false;
+	*build->flows = (struct simulate_flows){ .first_flow = flow_count(build->network),
+						 .last_lag_s = build->job->host_count > 1 ? build->settings->latency_s
+											  : 0,
+						 .steps = true };
 	if (build->job->collective >= SIMULATE_ALLTOALL)
 		return simulate_messages(build);
-	steps = count[build->job->algorithm](build);
-	build->steps = build->settings->detail == SIMULATE_STEPS ||
-		       (build->settings->detail == SIMULATE_AUTO && steps <= build->settings->steps_most);
-	if (build->steps && steps > 64 * build->settings->steps_most)
+	steps = algorithms[build->job->algorithm].count_steps(build);
+	build->flows->steps = build->settings->detail == SIMULATE_STEPS ||
+			      (build->settings->detail == SIMULATE_AUTO && steps <= build->settings->steps_most);
+	if (build->flows->steps && steps > 64 * build->settings->steps_most)
 		return refuse(build, "that would be too many steps: only the pipelined form is possible");
-	if (build->job->algorithm == SIMULATE_RING)
-		return simulate_ring(build);
-	return build->job->algorithm == SIMULATE_TREE ? simulate_tree(build) : simulate_tiers(build);
+	return algorithms[build->job->algorithm].make(build);
 }
-
-/* What is kept of a job until its flows have run. */
-struct pending {
-	size_t first_flow, end_flow;
-	struct simulate_pipe *pipes;
-	size_t pipe_count;
-	double last_lag_s;
-	bool steps, bound;
-};
 
 static double bus_factor(const struct simulate_job *job)
 {
@@ -112,7 +104,7 @@ static double bus_factor(const struct simulate_job *job)
 	}
 }
 
-static struct simulate_outcome conclude(const struct simulate_job *job, const struct pending *pending,
+static struct simulate_outcome conclude(const struct simulate_job *job, const struct simulate_flows *pending,
 					const struct flow_network *network)
 {
 	struct simulate_outcome outcome = { .flows = pending->end_flow - pending->first_flow,
@@ -145,33 +137,31 @@ static int prepare(struct simulate_build *build, double **ret_capacity_Bps)
 	if (r < 0)
 		return r;
 	build->capacity_Bps = *ret_capacity_Bps;
-	build->weight = sys_zalloc((links + 1) * sizeof(*build->weight));
-	build->links = sys_zalloc((links + 1) * sizeof(*build->links));
 	/* A single message may cross a link that it has crossed already. */
-	build->way = sys_zalloc((links + SIMULATE_WAY_MAX) * sizeof(*build->way));
-	if (!build->weight || !build->links || !build->way)
+	build->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(build->weight, links),
+								SYS_ARRAY(build->links, links),
+								SYS_ARRAY(build->way, links + SIMULATE_WAY_MAX) },
+					  3);
+	if (!build->arrays)
 		return -ENOMEM;
 	return flow_network_new(build->capacity_Bps, links, &build->network);
 }
 
 static int add_jobs(struct simulate_build *build, const struct simulate_job *jobs, size_t job_count,
-		    struct pending *pending)
+		    struct simulate_flows *pending)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < job_count; i++) {
 		build->job = &jobs[i];
+		build->flows = &pending[i];
 		r = add_job(build);
-		pending[i] = (struct pending){ build->first_flow, flow_count(build->network), build->pipes,
-					       build->pipe_count, build->last_lag_s,          build->steps,
-					       build->bound };
-		build->pipes = NULL;
-		build->pipe_count = 0;
+		pending[i].end_flow = flow_count(build->network);
 	}
 	return r;
 }
 
-static int finish(const struct simulate_job *jobs, size_t job_count, const struct pending *pending,
+static int finish(const struct simulate_job *jobs, size_t job_count, const struct simulate_flows *pending,
 		  struct flow_network *network, struct simulate_result *ret)
 {
 	struct simulate_result result = { .network = network, .outcome_count = job_count };
@@ -192,7 +182,7 @@ int simulate_run(const struct simulate_fabric *fabric, const struct simulate_job
 		 struct simulate_result *ret, struct diag *diag)
 {
 	struct simulate_build build = { .fabric = fabric, .settings = settings, .diag = diag };
-	struct pending *pending = sys_zalloc((job_count + 1) * sizeof(*pending));
+	struct simulate_flows *pending = sys_zalloc((job_count + 1) * sizeof(*pending));
 	double *capacity_Bps = NULL;
 	int r = pending ? prepare(&build, &capacity_Bps) : -ENOMEM;
 
@@ -210,9 +200,7 @@ int simulate_run(const struct simulate_fabric *fabric, const struct simulate_job
 		sys_free(pending[i].pipes);
 	sys_free(pending);
 	sys_free(capacity_Bps);
-	sys_free(build.weight);
-	sys_free(build.links);
-	sys_free(build.way);
+	sys_free(build.arrays);
 	return r;
 }
 

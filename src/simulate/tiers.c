@@ -13,15 +13,6 @@
 
 enum { SEGMENT_BYTES = 256 << 10 }; /* the engine's longest; docs/design/aggregation.md */
 
-static void tiers_fini(struct simulate_tiers *tiers)
-{
-	sys_free(tiers->places);
-	sys_free(tiers->ends);
-	sys_free(tiers->leaves);
-	sys_free(tiers->leaf_of);
-	sys_free(tiers->first_place);
-}
-
 static void add_place(const struct simulate_build *build, struct simulate_tiers *tiers, struct simulate_end end,
 		      const struct simulate_port *port)
 {
@@ -62,12 +53,12 @@ static int tiers_init(const struct simulate_build *build, size_t rail, struct si
 	size_t room = build->job->host_count + fabric->aggregator_count + 1;
 
 	*tiers = (struct simulate_tiers){ .place_count = 0 };
-	tiers->places = sys_zalloc(room * sizeof(*tiers->places));
-	tiers->ends = sys_zalloc(room * sizeof(*tiers->ends));
-	tiers->leaves = sys_zalloc(room * sizeof(*tiers->leaves));
-	tiers->first_place = sys_zalloc(room * sizeof(*tiers->first_place));
-	tiers->leaf_of = sys_zalloc((fabric->switch_count + 1) * sizeof(*tiers->leaf_of));
-	if (!tiers->places || !tiers->ends || !tiers->leaves || !tiers->first_place || !tiers->leaf_of)
+	tiers->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(tiers->places, room), SYS_ARRAY(tiers->ends, room),
+				      SYS_ARRAY(tiers->leaves, room), SYS_ARRAY(tiers->first_place, room),
+				      SYS_ARRAY(tiers->leaf_of, fabric->switch_count) },
+		5);
+	if (!tiers->arrays)
 		return -ENOMEM;
 	for (size_t i = 0; i < fabric->switch_count; i++)
 		tiers->leaf_of[i] = SIMULATE_NONE;
@@ -147,8 +138,8 @@ static int add_pipe(struct simulate_build *build, const struct simulate_tiers *t
 		cross_uplinks(build, tiers);
 	for (size_t i = 0; i < build->job->host_count; i++)
 		simulate_cross_rows(build, build->job->hosts[i], SIMULATE_CHAINS, 1);
-	build->bound = build->job->host_count > 1 && too_many(build);
-	if (build->bound)
+	build->flows->bound = build->job->host_count > 1 && too_many(build);
+	if (build->flows->bound)
 		pipe = bound_pipe(build, tiers, bytes);
 	else if (build->job->host_count > 1)
 		r = simulate_tiers_by_window(build, tiers, &pipe.least_s);
@@ -165,7 +156,7 @@ static int pipe_on(struct simulate_build *build, size_t rail)
 		r = simulate_tiers_share(tiers.places, tiers.place_count, tiers.leaves, tiers.leaf_count, &s_per_B);
 	if (r == 0)
 		r = add_pipe(build, &tiers);
-	tiers_fini(&tiers);
+	sys_free(tiers.arrays);
 	return r;
 }
 
@@ -189,7 +180,7 @@ size_t simulate_tiers_steps(const struct simulate_build *build)
 
 int simulate_tiers(struct simulate_build *build)
 {
-	bool steps = build->steps && build->job->host_count > 1;
+	bool steps = build->flows->steps && build->job->host_count > 1;
 	int r = 0;
 
 	if (steps && simulate_tiers_steps(build) == SIZE_MAX) {
@@ -208,7 +199,7 @@ int simulate_tiers(struct simulate_build *build)
 		r = tiers_init(build, rail, &tiers);
 		if (r == 0)
 			r = simulate_tiers_by_steps(build, &tiers);
-		tiers_fini(&tiers);
+		sys_free(tiers.arrays);
 	}
 	return r;
 }

@@ -20,6 +20,7 @@ struct simulate_leaf {
 };
 /* The job's leaves on a rail, as the shares know them, and where each place is. */
 struct simulate_tiers {
+	void *arrays;                  /* the block of all of these */
 	struct simulate_place *places; /* hosts first */
 	struct simulate_end *ends;     /* of places */
 	struct simulate_leaf *leaves;  /* numbered by first appearance */

@@ -26,6 +26,7 @@ struct steps {
 	const struct simulate_tiers *tiers;
 	size_t host_count;
 	struct schedule *schedule;
+	void *arrays; /* the block of all of these */
 	/* Of the segment: the flow of each host to its aggregator, SIMULATE_NONE where there is none. */
 	uint32_t *inputs;  /* the one block of all of these but turns */
 	uint32_t *sums;    /* and of each leaf to the root */
@@ -215,16 +216,14 @@ static int steps_init(struct steps *steps)
 	for (size_t i = 0; i < steps->tiers->place_count; i++)
 		steps->served |= steps->tiers->places[i].aggregator;
 	steps->abreast = steps->served ? abreast_to_aggregators(steps) : ABREAST;
-	steps->turns = sys_zalloc((hosts + 1) * sizeof(*steps->turns));
-	steps->inputs = sys_zalloc(((4 + steps->in_flight + steps->abreast) * hosts + steps->tiers->leaf_count) *
-				   sizeof(*steps->inputs));
-	if (!steps->turns || !steps->inputs)
+	steps->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(steps->inputs, hosts), SYS_ARRAY(steps->sums, steps->tiers->leaf_count),
+				      SYS_ARRAY(steps->through, steps->in_flight * hosts),
+				      SYS_ARRAY(steps->drained, hosts), SYS_ARRAY(steps->words, 2 * hosts),
+				      SYS_ARRAY(steps->sent, hosts * steps->abreast), SYS_ARRAY(steps->turns, hosts) },
+		7);
+	if (!steps->arrays)
 		return -ENOMEM;
-	steps->sums = steps->inputs + hosts;
-	steps->through = steps->sums + steps->tiers->leaf_count;
-	steps->drained = steps->through + steps->in_flight * hosts;
-	steps->words = steps->drained + hosts;
-	steps->sent = steps->words + 2 * hosts;
 	for (size_t i = 0; i < hosts * steps->abreast; i++)
 		steps->sent[i] = SIMULATE_NONE;
 	return 0;
@@ -233,8 +232,7 @@ static int steps_init(struct steps *steps)
 static void steps_fini(struct steps *steps)
 {
 	schedule_free(steps->schedule);
-	sys_free(steps->inputs);
-	sys_free(steps->turns);
+	sys_free(steps->arrays);
 }
 
 /* A moment: no bytes and no way. */

@@ -240,8 +240,8 @@ int simulate_tree(struct simulate_build *build)
 	if (r == 0)
 		r = tree_init(&trees[1], build->job->host_count, true);
 	for (size_t rail = 0; r == 0 && rail < build->fabric->rail_count; rail++)
-		r = build->steps && build->job->host_count > 1 ? add_steps(build, rail, trees)
-							       : add_pipes(build, rail, trees);
+		r = build->flows->steps && build->job->host_count > 1 ? add_steps(build, rail, trees)
+								      : add_pipes(build, rail, trees);
 	sys_free(trees[0].parent);
 	sys_free(trees[1].parent);
 	return r;
