@@ -92,12 +92,13 @@ csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
 objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
-# What the plugin is made of.  measure, clusterprobe, simulate, discover, the readers of XML and of switches, and the placing
-# of jobs belong to the command alone, the aggregator to tributaryd, and the table of options to both.
-PLUGIN_DIRS := $(addprefix src/,base gpu topology cluster reduce plan ncclxml profile transport aggregate plugin)
+# What the plugin is made of.  measure, clusterprobe, simulate, discover, the readers of XML and of switches, NCCL's search and
+# the placing of jobs belong to the command alone, the aggregator to tributaryd, and the table of options to both.
+PLUGIN_DIRS := $(addprefix src/,base gpu topology cluster reduce plan ncclmodel ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure clusterprobe simulate discover)
-PLUGIN_SRC := $(filter-out src/plugin/glibc.c src/ncclxml/read/% src/cluster/read/% src/plan/place% src/aggregate/aggregator/% src/base/options.c,$(call find_c,$(PLUGIN_DIRS)))
-LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) src/base/options.c $(call find_c,src/ncclxml/read src/cluster/read src/aggregate/aggregator $(COMMAND_DIRS)))
+NCCL_SEARCH := src/ncclmodel/search.c src/ncclmodel/paths.c
+PLUGIN_SRC := $(filter-out src/plugin/glibc.c src/ncclxml/read/% src/cluster/read/% src/plan/place% $(NCCL_SEARCH) src/aggregate/aggregator/% src/base/options.c,$(call find_c,$(PLUGIN_DIRS)))
+LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(NCCL_SEARCH) src/base/options.c $(call find_c,src/ncclxml/read src/cluster/read src/aggregate/aggregator $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
 DAEMON_SRC := $(call find_c,src/daemon)
 PERF_COMMON_SRC := $(call find_c,perf/common)
@@ -121,7 +122,7 @@ STANDIN_SRC :=
 endif
 ifneq ($(SAN),)
 # Long computations that touch little memory come last: a run that is cut has done what finds most.
-COMPUTING := tests/unit/plan/% tests/unit/clusterprobe/fabric% tests/unit/measure/% tests/unit/simulate/%
+COMPUTING := tests/unit/plan/% tests/unit/ncclmodel/% tests/unit/clusterprobe/fabric% tests/unit/measure/% tests/unit/simulate/%
 UNIT_SRC := $(filter-out $(COMPUTING),$(UNIT_SRC)) $(filter $(COMPUTING),$(UNIT_SRC))
 endif
 ifeq ($(SAN),thread)

@@ -20,7 +20,7 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
 
 # Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
-LONG_UNITS := /unit/clusterprobe/fabric /unit/measure/ /unit/ncclxml/ /unit/plan/
+LONG_UNITS := /unit/clusterprobe/fabric /unit/measure/ /unit/ncclmodel/ /unit/ncclxml/ /unit/plan/
 unit_env = $(if $(call among,$(LONG_UNITS),$(1)),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(call unit_places,$(1))
 among = $(strip $(foreach l,$(1),$(findstring $(l),$(2))))
 unit_places = $(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')

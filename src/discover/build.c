@@ -1,7 +1,7 @@
 #include "discover/build.h"
 
 #include "base/sys.h"
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ static int add_sockets(struct discover_build *build)
 			if (topology->vertices[a].kind != TOPOLOGY_CPU || topology->vertices[b].kind != TOPOLOGY_CPU)
 				continue;
 			for (size_t i = 0; i < 2; i++) {
-				link.capacity[i].rate_Bps = ncclxml_socket_Bps(&topology->vertices[ends[i]].cpu);
+				link.capacity[i].rate_Bps = ncclmodel_socket_Bps(&topology->vertices[ends[i]].cpu);
 				if (link.capacity[i].rate_Bps)
 					link.capacity[i].provenance = TOPOLOGY_ASSUMED;
 			}

@@ -1,6 +1,6 @@
 #include "discover/build.h"
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -225,7 +225,7 @@ static unsigned count_to(const struct discover_build *build, const struct gpu_in
 static uint64_t nvlink_Bps(const struct gpu_inventory_device *device)
 {
 	if (device->sm)
-		return ncclxml_nvlink_Bps(device->sm);
+		return ncclmodel_nvlink_Bps(device->sm);
 	return device->nvlink_count ? device->nvlinks[0].rate_Bps : 0;
 }
 

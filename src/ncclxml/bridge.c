@@ -7,7 +7,7 @@ struct device {
 	size_t port;
 };
 struct devices {
-	struct device at[NCCLXML_NODE_MAX];
+	struct device at[NCCLMODEL_NODE_MAX];
 	size_t count;
 	bool too_many;
 };
@@ -22,7 +22,7 @@ static void collect(const struct ncclxml_tree *tree, uint32_t parent, size_t por
 		size_t here = depth ? port : i;
 		enum topology_kind kind = branches[i].at->kind;
 
-		if (depth == DEPTH_MAX || devices->count == NCCLXML_NODE_MAX)
+		if (depth == DEPTH_MAX || devices->count == NCCLMODEL_NODE_MAX)
 			devices->too_many = true;
 		else if (kind == TOPOLOGY_GPU || kind == TOPOLOGY_NIC)
 			devices->at[devices->count++] = (struct device){ branches[i].vertex, here };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/text.h"
 #include "tributary/predict.h"
 
@@ -99,14 +99,6 @@ static int make_graph(const struct maker *maker, const struct plan_set *set, enu
 	return 0;
 }
 
-static bool has_nvswitch(const struct topology *topology)
-{
-	for (size_t i = 0; i < topology->vertex_count; i++)
-		if (topology->vertices[i].kind == TOPOLOGY_NVSWITCH)
-			return true;
-	return false;
-}
-
 /* NCCL sets collnet up at the first GPUs of the direct graph's channels, and runs chains only from those. */
 static void make_heads(const struct graph_xml_graph *chain, struct graph_xml_graph *ret)
 {
@@ -146,7 +138,7 @@ int graph_xml_of_set(const struct topology *topology, const struct plan_request 
 	graph->pattern = set->tree_balanced ? GRAPH_XML_PATTERN_BALANCED_TREE : GRAPH_XML_PATTERN_TREE;
 	r = make_graph(&maker, set, PLAN_TREE, graph++);
 	if (r == 0 && set->has[PLAN_CHAIN] && set->where != PLAN_ONE_HOST &&
-	    (set->has[PLAN_DIRECT] || !has_nvswitch(topology))) {
+	    (set->has[PLAN_DIRECT] || !topology_count(topology, TOPOLOGY_NVSWITCH))) {
 		graph->id = GRAPH_XML_CHAIN;
 		graph->pattern = GRAPH_XML_PATTERN_TREE;
 		r = make_graph(&maker, set, PLAN_CHAIN, graph++);
@@ -320,13 +312,13 @@ static void put_graph(struct ncclxml_text *text, const struct graph_xml_graph *g
 
 int graph_xml_write(const struct graph_xml *graphs, char **ret, size_t *ret_bytes, struct diag *diag)
 {
-	struct ncclxml_text text = { .element_max = NCCLXML_GRAPH_NODE_MAX };
+	struct ncclxml_text text = { .element_max = NCCLMODEL_GRAPH_NODE_MAX };
 	int r = check_graphs(graphs, diag);
 
 	if (r < 0)
 		return r;
 	ncclxml_text_open(&text, "graphs");
-	ncclxml_text_attribute(&text, "version", "%d", NCCLXML_VERSION);
+	ncclxml_text_attribute(&text, "version", "%d", NCCLMODEL_VERSION);
 	for (size_t i = 0; i < graphs->graph_count; i++)
 		put_graph(&text, &graphs->graphs[i]);
 	ncclxml_text_close(&text);

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "tributary/topology.h"
 
 /* Of one direction: the rate to tell NCCL. */
@@ -39,24 +39,24 @@ bool ncclxml_lanes_natural(uint64_t lanes)
 
 struct ncclxml_link_value ncclxml_link_value_of(uint64_t rate_Bps, unsigned most_generation)
 {
-	const uint64_t step_Bps = ncclxml_lane_Bps(1);
+	const uint64_t step_Bps = ncclmodel_lane_Bps(1);
 	uint64_t lanes = rate_Bps / step_Bps + (rate_Bps % step_Bps >= (step_Bps + 1) / 2);
 	struct ncclxml_link_value value = { .generation = 1, .wanted_Bps = rate_Bps };
 
-	if (!most_generation || most_generation > NCCLXML_GENERATION_MAX)
-		most_generation = NCCLXML_GENERATION_MAX;
+	if (!most_generation || most_generation > NCCLMODEL_GENERATION_MAX)
+		most_generation = NCCLMODEL_GENERATION_MAX;
 	lanes = lanes < 1 ? 1 : lanes;
 	for (; lanes % 2 == 0 && value.generation < most_generation; lanes /= 2)
 		value.generation++;
-	lanes = lanes > NCCLXML_LANES_MAX ? NCCLXML_LANES_MAX : lanes;
+	lanes = lanes > NCCLMODEL_LANES_MAX ? NCCLMODEL_LANES_MAX : lanes;
 	value.lanes = lanes;
-	value.value_Bps = lanes * ncclxml_lane_Bps(value.generation);
+	value.value_Bps = lanes * ncclmodel_lane_Bps(value.generation);
 	return value;
 }
 
 static bool use_if(struct ncclxml_link_value *value, unsigned generation, unsigned lanes)
 {
-	if (!lanes || lanes * ncclxml_lane_Bps(generation) != value->wanted_Bps)
+	if (!lanes || lanes * ncclmodel_lane_Bps(generation) != value->wanted_Bps)
 		return false;
 	value->generation = generation;
 	value->lanes = lanes;
@@ -81,7 +81,7 @@ struct ncclxml_link_value ncclxml_link_value_for(const struct topology_link *lin
 	}
 	/* As the link is, at its best, or as NCCL takes one of which it knows nothing, if that is its rate. */
 	(void)(use_if(&value, pci->generation, pci->lanes) || use_if(&value, pci->most_generation, pci->most_lanes) ||
-	       use_if(&value, NCCLXML_GENERATION_FALLBACK, NCCLXML_LANES_FALLBACK));
+	       use_if(&value, NCCLMODEL_GENERATION_FALLBACK, NCCLMODEL_LANES_FALLBACK));
 	if (!ncclxml_lanes_natural(value.lanes))
 		value.word = topology_provenance_word(link->nominal_Bps ? TOPOLOGY_NOMINAL : TOPOLOGY_ASSUMED);
 	return value;

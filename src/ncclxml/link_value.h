@@ -12,7 +12,7 @@ struct topology;
 struct topology_link;
 
 struct ncclxml_link_value {
-	unsigned generation; /* for ncclxml_speed_text; 0: nothing is known of the link, NCCL shall look itself */
+	unsigned generation; /* for ncclmodel_speed_text; 0: nothing is known of the link, NCCL shall look itself */
 	uint64_t lanes;
 	uint64_t wanted_Bps; /* the graph's rate */
 	uint64_t value_Bps;  /* what NCCL makes of generation × lanes */

@@ -25,7 +25,7 @@ static bool is_device(const struct topology_vertex *vertex)
 static struct pair_rate pair_rate_of(const struct topology *topology, uint32_t a, uint32_t b)
 {
 	uint32_t at = topology_find_link(topology, a, b);
-	struct pair_rate pair = { ncclxml_socket_Bps(&topology->vertices[a].cpu), TOPOLOGY_ASSUMED };
+	struct pair_rate pair = { ncclmodel_socket_Bps(&topology->vertices[a].cpu), TOPOLOGY_ASSUMED };
 	const struct topology_capacity *capacity;
 
 	if (at == TOPOLOGY_NONE || topology->links[at].kind != TOPOLOGY_LINK_SOCKET)
@@ -78,8 +78,8 @@ static int find_cpus(const struct topology *topology, struct ncclxml_sockets *so
 		if (!is_device(&topology->vertices[i]))
 			continue;
 		cpu = topology_cpu_of(topology, i);
-		if (++devices > NCCLXML_NODE_MAX) {
-			diag_set(diag, 0, 0, "more than %d GPUs and NICs", NCCLXML_NODE_MAX);
+		if (++devices > NCCLMODEL_NODE_MAX) {
+			diag_set(diag, 0, 0, "more than %d GPUs and NICs", NCCLMODEL_NODE_MAX);
 			return -E2BIG;
 		}
 		if (cpu == TOPOLOGY_NONE)
@@ -101,7 +101,7 @@ static bool find_rates(const struct topology *topology, struct ncclxml_sockets *
 
 	*ret_faster = true;
 	for (size_t i = 0; i < sockets->cpu_count; i++) {
-		uint64_t constant_Bps = ncclxml_socket_Bps(&topology->vertices[sockets->cpus[i]].cpu);
+		uint64_t constant_Bps = ncclmodel_socket_Bps(&topology->vertices[sockets->cpus[i]].cpu);
 
 		sockets->rate_Bps[i] = UINT64_MAX;
 		for (size_t k = 0; k < sockets->cpu_count; k++) {
@@ -259,7 +259,7 @@ static bool all_have_p2p(const struct topology *topology)
 bool ncclxml_sockets_allow_p2p(const struct topology *topology)
 {
 	struct ncclxml_sockets sockets = { .cpu_count = 0 };
-	char mask[NCCLXML_VALUE_MAX + 1];
+	char mask[NCCLMODEL_VALUE_MAX + 1];
 	struct diag diag = { .text = "" };
 	bool faster;
 
@@ -276,7 +276,7 @@ int ncclxml_sockets_decide(const struct topology *topology, const struct topolog
 {
 	struct ncclxml_sockets sockets = { .cpu_count = 0 };
 	const enum topology_xml_sockets asked = shape->sockets;
-	char mask[NCCLXML_VALUE_MAX + 1];
+	char mask[NCCLMODEL_VALUE_MAX + 1];
 	uint64_t least_Bps;
 	bool worth, faster;
 	int r;

@@ -28,15 +28,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/topology_xml.h"
 
 struct ncclxml_sockets {
-	uint32_t cpus[NCCLXML_NODE_MAX]; /* those that have GPUs or NICs, by the number of their domain */
+	uint32_t cpus[NCCLMODEL_NODE_MAX]; /* those that have GPUs or NICs, by the number of their domain */
 	size_t cpu_count;
 	bool as_switches;
-	uint64_t rate_Bps[NCCLXML_NODE_MAX]; /* of each CPU's switch: the least to any other one */
-	enum topology_provenance provenance[NCCLXML_NODE_MAX];
+	uint64_t rate_Bps[NCCLMODEL_NODE_MAX]; /* of each CPU's switch: the least to any other one */
+	enum topology_provenance provenance[NCCLMODEL_NODE_MAX];
 };
 
 /* -E2BIG: more CPUs or GPUs than NCCL reads elements; -EINVAL: switches were asked for and no rate is known. */

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/link_value.h"
 #include "ncclxml/sockets.h"
 #include "ncclxml/writer.h"
@@ -25,7 +25,7 @@ static uint64_t nvlink_Bps(const struct topology *topology, const struct topolog
 				     *upper = &topology->vertices[link->upper];
 	int sm = lower->kind == TOPOLOGY_GPU ? lower->gpu.sm : upper->gpu.sm;
 
-	return sm > 0 ? ncclxml_nvlink_Bps(sm) * (link->count ? link->count : 1) : ncclxml_link_rate(link, NULL);
+	return sm > 0 ? ncclmodel_nvlink_Bps(sm) * (link->count ? link->count : 1) : ncclxml_link_rate(link, NULL);
 }
 
 /* As NCCL will compute it from the file; 0: not said there. */
@@ -41,7 +41,7 @@ static uint64_t value_of(const struct topology *topology, const struct ncclxml_s
 		return nvlink_Bps(topology, link);
 	case TOPOLOGY_LINK_SOCKET:
 		if (!sockets->as_switches)
-			return ncclxml_socket_Bps(&topology->vertices[link->lower].cpu);
+			return ncclmodel_socket_Bps(&topology->vertices[link->lower].cpu);
 		for (size_t i = 0; i < sockets->cpu_count; i++)
 			if (!least_Bps || sockets->rate_Bps[i] < least_Bps)
 				least_Bps = sockets->rate_Bps[i];

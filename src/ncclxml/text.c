@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 
 static void fail(struct ncclxml_text *text, int error, const char *reason)
 {
@@ -65,7 +65,7 @@ void ncclxml_text_open(struct ncclxml_text *text, const char *name)
 {
 	if (text->error)
 		return;
-	if (text->element_count == (text->element_max ? text->element_max : NCCLXML_NODE_MAX)) {
+	if (text->element_count == (text->element_max ? text->element_max : NCCLMODEL_NODE_MAX)) {
 		fail(text, -E2BIG, "more elements than NCCL reads");
 		return;
 	}
@@ -73,7 +73,7 @@ void ncclxml_text_open(struct ncclxml_text *text, const char *name)
 		fail(text, -E2BIG, "elements inside elements, too deep");
 		return;
 	}
-	if (text->depth && ++text->stack[text->depth - 1].children > NCCLXML_CHILD_MAX) {
+	if (text->depth && ++text->stack[text->depth - 1].children > NCCLMODEL_CHILD_MAX) {
 		fail(text, -E2BIG, "more elements inside one than NCCL reads");
 		return;
 	}
@@ -91,7 +91,7 @@ void ncclxml_text_open(struct ncclxml_text *text, const char *name)
 
 void ncclxml_text_attribute(struct ncclxml_text *text, const char *name, const char *fmt, ...)
 {
-	char value[NCCLXML_VALUE_MAX + 1];
+	char value[NCCLMODEL_VALUE_MAX + 1];
 	size_t kept = 0;
 	va_list args;
 	int length;
@@ -105,7 +105,7 @@ void ncclxml_text_attribute(struct ncclxml_text *text, const char *name, const c
 		fail(text, -E2BIG, "a value longer than NCCL reads");
 		return;
 	}
-	if (++text->stack[text->depth - 1].attributes > NCCLXML_ATTRIBUTE_MAX) {
+	if (++text->stack[text->depth - 1].attributes > NCCLMODEL_ATTRIBUTE_MAX) {
 		fail(text, -E2BIG, "more attributes than NCCL reads");
 		return;
 	}

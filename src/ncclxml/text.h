@@ -15,7 +15,7 @@ enum { NCCLXML_TEXT_DEPTH = 64 };
 struct ncclxml_text {
 	char *text; /* malloc'ed, NUL-terminated */
 	size_t bytes;
-	size_t element_count, element_max; /* 0: NCCLXML_NODE_MAX */
+	size_t element_count, element_max; /* 0: NCCLMODEL_NODE_MAX */
 	struct {
 		const char *name; /* static text */
 		unsigned children, attributes;

@@ -276,7 +276,7 @@ static void write_sockets(struct ncclxml_writer *writer)
 {
 	const struct ncclxml_sockets *sockets = &writer->sockets;
 	const struct topology *topology = writer->topology;
-	char affinity[NCCLXML_VALUE_MAX + 1];
+	char affinity[NCCLMODEL_VALUE_MAX + 1];
 
 	/* An empty mask binds nothing; without the attribute NCCL would bind everything to the first domain. */
 	if (!ncclxml_sockets_affinity(topology, sockets, affinity, sizeof(affinity)))
@@ -330,7 +330,7 @@ static int write_all(struct ncclxml_writer *writer, struct diag *diag)
 	ncclxml_text_comment(text,
 			     "Written by Tributary. Widths that no slot has are rates, see docs/format/nccl-files.md.");
 	ncclxml_text_open(text, "system");
-	ncclxml_text_attribute(text, "version", "%d", NCCLXML_VERSION);
+	ncclxml_text_attribute(text, "version", "%d", NCCLMODEL_VERSION);
 	if (writer->sockets.as_switches)
 		write_sockets(writer);
 	else

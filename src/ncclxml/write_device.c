@@ -65,7 +65,7 @@ void ncclxml_write_pci(struct ncclxml_writer *writer, const struct topology_vert
 	}
 	if (!value->generation)
 		return;
-	ncclxml_text_attribute(text, "link_speed", "%s", ncclxml_speed_text(value->generation));
+	ncclxml_text_attribute(text, "link_speed", "%s", ncclmodel_speed_text(value->generation));
 	ncclxml_text_attribute(text, "link_width", "%llu", (unsigned long long)value->lanes);
 	ncclxml_write_error(writer, value->wanted_Bps, value->value_Bps);
 }
@@ -73,7 +73,7 @@ void ncclxml_write_pci(struct ncclxml_writer *writer, const struct topology_vert
 static void write_nvlink(struct ncclxml_writer *writer, const struct topology_link *link,
 			 const struct topology_vertex *peer)
 {
-	const char *target = peer->bus_id[0] ? peer->bus_id : NCCLXML_UNKNOWN_TARGET, *class_text;
+	const char *target = peer->bus_id[0] ? peer->bus_id : NCCLMODEL_UNKNOWN_TARGET, *class_text;
 	char lower[TOPOLOGY_BUS_ID_BYTES];
 
 	switch (peer->kind) {
@@ -81,10 +81,10 @@ static void write_nvlink(struct ncclxml_writer *writer, const struct topology_li
 		class_text = "0x030200";
 		break;
 	case TOPOLOGY_NVSWITCH:
-		class_text = NCCLXML_CLASS_NVSWITCH;
+		class_text = NCCLMODEL_CLASS_NVSWITCH;
 		break;
 	case TOPOLOGY_CPU:
-		class_text = NCCLXML_CLASS_CPU;
+		class_text = NCCLMODEL_CLASS_CPU;
 		break;
 	default:
 		return;
@@ -128,10 +128,10 @@ static int by_peer(const void *left, const void *right)
 static void write_gpu_links(struct ncclxml_writer *writer, uint32_t gpu)
 {
 	const struct topology *topology = writer->topology;
-	struct gpu_link links[NCCLXML_CHILD_MAX + 1] = { 0 }; /* one more than can be written */
+	struct gpu_link links[NCCLMODEL_CHILD_MAX + 1] = { 0 }; /* one more than can be written */
 	size_t count = 0;
 
-	for (size_t i = 0; i < topology->link_count && count <= NCCLXML_CHILD_MAX; i++) {
+	for (size_t i = 0; i < topology->link_count && count <= NCCLMODEL_CHILD_MAX; i++) {
 		const struct topology_link *link = &topology->links[i];
 
 		if (link->lower == link->upper || (link->lower != gpu && link->upper != gpu) ||

@@ -3,7 +3,7 @@
  * it becomes a graph that can be written; what was written is a file that NCCL's parser reads, and says the same when
  * it is read and written once more.
  */
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/lint.h"
 #include "ncclxml/read/scan.h"
 #include "ncclxml/topology_xml.h"
@@ -49,7 +49,7 @@ static char *write_one(const struct topology *topology, enum topology_xml_socket
 		fuzz_must((r == -EINVAL || r == -E2BIG) && diag.text[0]);
 		return NULL;
 	}
-	fuzz_must(strlen(text) == *ret_bytes && report.node_count <= NCCLXML_NODE_MAX && report.worst_error_Bps >= 0);
+	fuzz_must(strlen(text) == *ret_bytes && report.node_count <= NCCLMODEL_NODE_MAX && report.worst_error_Bps >= 0);
 	fuzz_must(ncclxml_scan(text, *ret_bytes, fuzz_no_escape, NULL, &reason) == 0);
 	return text;
 }

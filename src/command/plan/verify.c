@@ -2,7 +2,7 @@
 
 #include "command/command.h"
 #include "command/show/view.h"
-#include "simulate/search.h"
+#include "ncclmodel/search.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -141,10 +141,10 @@ int channels_verify_other(struct channels *channels, enum plan_pattern pattern, 
 
 int channels_estimate(const struct topology *topology, const struct plan_request *request, struct channels *ret)
 {
-	const struct simulate_graph *made[2];
-	struct simulate_choice choice;
+	const struct ncclmodel_graph *made[2];
+	struct ncclmodel_choice choice;
 	struct diag diag = { 0 };
-	int r = simulate_choose(topology, request, &choice);
+	int r = ncclmodel_choose(topology, request, &choice);
 
 	channels_begin(topology, request, request->hosts > 1 ? PLAN_SEVERAL_HOSTS : PLAN_ONE_HOST, "NCCL (estimate)",
 		       ret);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/read/scan.h"
 #include "ncclxml/read/xml.h"
 
@@ -289,10 +289,10 @@ static int read_graphs(struct graph_reader *reader, const struct ncclxml_documen
 		return fail(reader, root, "this is an NCCL topology, not a graph file");
 	if (strcmp(root->name, "graphs") != 0)
 		return fail(reader, root, "<%.40s> is no NCCL graph file, which begins with <graphs>", root->name);
-	r = read_number(reader, root, "version", NCCLXML_VERSION, NCCLXML_VERSION, &version);
-	if (r == 0 && document->element_count > NCCLXML_GRAPH_NODE_MAX)
+	r = read_number(reader, root, "version", NCCLMODEL_VERSION, NCCLMODEL_VERSION, &version);
+	if (r == 0 && document->element_count > NCCLMODEL_GRAPH_NODE_MAX)
 		return fail(reader, root, "%zu elements, NCCL reads %d", document->element_count,
-			    NCCLXML_GRAPH_NODE_MAX);
+			    NCCLMODEL_GRAPH_NODE_MAX);
 	for (const struct ncclxml_element *child = root->first; child && r == 0; child = child->next)
 		if (!strcmp(child->name, "graph"))
 			r = read_graph(reader, child);

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/link_value.h"
 #include "ncclxml/read/reader.h"
 #include "ncclxml/read/scan.h"
@@ -187,14 +187,14 @@ static void check_link(struct lint *lint, const struct ncclxml_element *pci)
 	unsigned generation = 0;
 
 	if (speed)
-		generation = ncclxml_generation(speed, &known_speed);
+		generation = ncclmodel_generation(speed, &known_speed);
 	if (!known_speed)
 		add(lint, LINT_GEN3, pci->line, "link_speed \"%.40s\" means generation %d to NCCL, whatever was meant",
-		    speed, NCCLXML_GENERATION_FALLBACK);
+		    speed, NCCLMODEL_GENERATION_FALLBACK);
 	if (!speed || !width)
 		return;
 	if (remark_of(pci, &remark)) {
-		check_encoded(lint, pci, &remark, (double)ncclxml_pci_Bps(speed, lanes) / 1e9);
+		check_encoded(lint, pci, &remark, (double)ncclmodel_pci_Bps(speed, lanes) / 1e9);
 		return;
 	}
 	if (generation == 1 && known_speed && lanes == 1)
@@ -202,7 +202,7 @@ static void check_link(struct lint *lint, const struct ncclxml_element *pci)
 	/* 0 means 16. */
 	if (lanes && (lanes < 0 || !ncclxml_lanes_natural((uint64_t)lanes)))
 		add(lint, LINT_WIDTH, pci->line, "no slot has %d lanes: NCCL plans with %.4f GB/s", lanes,
-		    (double)ncclxml_pci_Bps(speed, lanes) / 1e9);
+		    (double)ncclmodel_pci_Bps(speed, lanes) / 1e9);
 }
 
 static void need(struct lint *lint, const struct ncclxml_element *element, const char *name)
@@ -241,7 +241,7 @@ static void check_net(struct lint *lint, const struct ncclxml_element *net)
 	need(lint, net, "name");
 	if (speed && ncclxml_number(speed) <= 0)
 		add(lint, LINT_NET_SPEED, net->line, "speed \"%.40s\" means %d Mb/s to NCCL", speed,
-		    NCCLXML_NET_FALLBACK_MBPS);
+		    NCCLMODEL_NET_FALLBACK_MBPS);
 }
 
 static void check_element(struct lint *lint, const struct ncclxml_element *element)
@@ -326,7 +326,7 @@ static void check_nvlinks(struct lint *lint, const struct ncclxml_element *root,
 		char bus_id[TOPOLOGY_BUS_ID_BYTES];
 
 		if (!at->user || strcmp(at->name, "nvlink") || !class_text ||
-		    strncmp(class_text, NCCLXML_CLASS_GPU, strlen(NCCLXML_CLASS_GPU)))
+		    strncmp(class_text, NCCLMODEL_CLASS_GPU, strlen(NCCLMODEL_CLASS_GPU)))
 			continue;
 		if (!target || !ncclxml_reader_bus_id(target, wanted.bus_id)) {
 			add(lint, LINT_NVLINK, at->line, "NVLink to \"%.40s\", which is no bus id",
@@ -421,24 +421,25 @@ static void check_limits(struct lint *lint, const struct ncclxml_element *at, si
 {
 	size_t children = 0;
 
-	if (++*nodes == NCCLXML_NODE_MAX + 1)
-		add(lint, LINT_NODES, at->line, "element %zu: NCCL reads %d, and fails here", *nodes, NCCLXML_NODE_MAX);
+	if (++*nodes == NCCLMODEL_NODE_MAX + 1)
+		add(lint, LINT_NODES, at->line, "element %zu: NCCL reads %d, and fails here", *nodes,
+		    NCCLMODEL_NODE_MAX);
 	for (const struct ncclxml_element *child = at->first; child; child = child->next) {
 		children += child->user;
-		if (child->user && children == NCCLXML_CHILD_MAX + 1)
+		if (child->user && children == NCCLMODEL_CHILD_MAX + 1)
 			add(lint, LINT_CHILDREN, child->line,
 			    "child %zu of <%s>: NCCL before 2.29 reads %d, and fails here", children, at->name,
-			    NCCLXML_CHILD_MAX);
+			    NCCLMODEL_CHILD_MAX);
 	}
-	if (at->attribute_count > NCCLXML_ATTRIBUTE_MAX)
+	if (at->attribute_count > NCCLMODEL_ATTRIBUTE_MAX)
 		add(lint, LINT_ATTRIBUTES, at->line, "<%s> has %zu attributes: NCCL forgets all after %d", at->name,
-		    at->attribute_count, NCCLXML_ATTRIBUTE_MAX);
+		    at->attribute_count, NCCLMODEL_ATTRIBUTE_MAX);
 	for (size_t i = 0; i < at->attribute_count; i++) {
 		const struct ncclxml_attribute *attribute = &at->attributes[i];
 
-		if (strlen(attribute->value) > NCCLXML_VALUE_MAX)
+		if (strlen(attribute->value) > NCCLMODEL_VALUE_MAX)
 			add(lint, LINT_LONG_VALUE, at->line, "%.40s has %zu characters: NCCL reads %d, and fails here",
-			    attribute->name, strlen(attribute->value), NCCLXML_VALUE_MAX);
+			    attribute->name, strlen(attribute->value), NCCLMODEL_VALUE_MAX);
 	}
 }
 
@@ -457,9 +458,9 @@ static void check_root(struct lint *lint, const struct ncclxml_element *root)
 		add(lint, LINT_NOT_TOPOLOGY, root->line, "this is hwloc's own format, not an NCCL topology");
 	else if (strcmp(root->name, "system"))
 		add(lint, LINT_NOT_TOPOLOGY, root->line, "<%.40s> is no NCCL topology", root->name);
-	else if (!version || ncclxml_number(version) != NCCLXML_VERSION)
+	else if (!version || ncclxml_number(version) != NCCLMODEL_VERSION)
 		add(lint, LINT_VERSION, root->line, "version \"%.40s\": NCCL reads version %d only",
-		    version ? version : "", NCCLXML_VERSION);
+		    version ? version : "", NCCLMODEL_VERSION);
 }
 
 static void check_document(struct lint *lint, struct ncclxml_element *root)

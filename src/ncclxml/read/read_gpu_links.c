@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/read/reader.h"
 #include "ncclxml/read/xml.h"
 
@@ -46,11 +46,11 @@ static int find_peer(struct ncclxml_reader *reader, const struct ncclxml_element
 	if (target && ncclxml_reader_bus_id(target, bus_id))
 		peer = find_gpu(topology, bus_id);
 	/* Without a class NCCL looks in sysfs; what it does not find there it takes for an NVSwitch. */
-	if (class_text ? begins(class_text, NCCLXML_CLASS_GPU) : peer != TOPOLOGY_NONE) {
+	if (class_text ? begins(class_text, NCCLMODEL_CLASS_GPU) : peer != TOPOLOGY_NONE) {
 		*ret = peer == gpu ? TOPOLOGY_NONE : peer;
 		return 0;
 	}
-	if (class_text && begins(class_text, NCCLXML_CLASS_CPU)) {
+	if (class_text && begins(class_text, NCCLMODEL_CLASS_CPU)) {
 		*ret = topology_cpu_of(topology, gpu);
 		return 0;
 	}
@@ -98,7 +98,8 @@ static int add_nvlink(struct ncclxml_reader *reader, const struct ncclxml_elemen
 	if (r < 0 || peer == TOPOLOGY_NONE)
 		return r;
 	/* Without sm NCCL asks the GPU. */
-	rate_Bps = topology->vertices[gpu].gpu.sm > 0 ? count * ncclxml_nvlink_Bps(topology->vertices[gpu].gpu.sm) : 0;
+	rate_Bps = topology->vertices[gpu].gpu.sm > 0 ? count * ncclmodel_nvlink_Bps(topology->vertices[gpu].gpu.sm)
+						      : 0;
 	at = find_nvlink(topology, gpu < peer ? gpu : peer, gpu < peer ? peer : gpu);
 	if (at == TOPOLOGY_NONE) {
 		struct topology_link fresh = topology_link_of(TOPOLOGY_LINK_NVLINK, gpu < peer ? gpu : peer,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/read/reader.h"
 #include "ncclxml/read/xml.h"
 
@@ -24,7 +24,7 @@ static uint64_t speed_of(const struct ncclxml_element *net)
 
 	if (!ncclxml_attribute(net, "speed"))
 		return 0;
-	return (uint64_t)(mbit > 0 ? mbit : NCCLXML_NET_FALLBACK_MBPS) * 125000;
+	return (uint64_t)(mbit > 0 ? mbit : NCCLMODEL_NET_FALLBACK_MBPS) * 125000;
 }
 
 static uint64_t latency_of(const struct ncclxml_element *net)

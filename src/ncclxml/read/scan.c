@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 
 struct scan {
 	const char *at, *end;
@@ -54,7 +54,7 @@ static char take_value(struct scan *scan)
 		count_line(scan, c);
 		escape = escape || c == '&';
 		/* The place for the quote counts, too. */
-		if (++length > NCCLXML_VALUE_MAX)
+		if (++length > NCCLMODEL_VALUE_MAX)
 			give_up(scan, "a value of more than 253 characters");
 	}
 	if (escape && !scan->reason)
@@ -82,7 +82,7 @@ static char take_token(struct scan *scan, bool value_allowed, char *name, size_t
 			break;
 		if (length + 1 < name_bytes)
 			name[length] = c;
-		if (++length > NCCLXML_VALUE_MAX)
+		if (++length > NCCLMODEL_VALUE_MAX)
 			give_up(scan, "a name of more than 253 characters");
 	}
 	name[length < name_bytes ? length : name_bytes - 1] = '\0';

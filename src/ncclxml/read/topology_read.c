@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/read/reader.h"
 #include "ncclxml/read/xml.h"
 
@@ -95,7 +95,7 @@ static int join_cpus(struct ncclxml_reader *reader, const struct ncclxml_element
 			link = topology_link_of(TOPOLOGY_LINK_SOCKET, a->user, b->user);
 			for (unsigned i = 0; i < 2; i++) {
 				uint32_t sender = i == TOPOLOGY_UP ? a->user : b->user;
-				uint64_t rate_Bps = ncclxml_socket_Bps(&reader->topology.vertices[sender].cpu);
+				uint64_t rate_Bps = ncclmodel_socket_Bps(&reader->topology.vertices[sender].cpu);
 
 				link.capacity[i].rate_Bps = rate_Bps;
 				link.capacity[i].provenance = rate_Bps ? TOPOLOGY_ASSUMED : TOPOLOGY_UNKNOWN;
@@ -152,11 +152,11 @@ static struct topology_link pci_link_of(const struct ncclxml_element *element, u
 
 	if (!speed || !width)
 		return link;
-	generation = ncclxml_generation(speed, &known);
+	generation = ncclmodel_generation(speed, &known);
 	lanes = ncclxml_number(width);
 	link.pci.generation = known ? generation : 0;
 	link.pci.lanes = lanes >= 1 && lanes <= 32 ? (unsigned)lanes : 0;
-	ncclxml_reader_nominal(&link, ncclxml_pci_Bps(speed, lanes));
+	ncclxml_reader_nominal(&link, ncclmodel_pci_Bps(speed, lanes));
 	return link;
 }
 
@@ -226,12 +226,12 @@ static int read_pci(struct ncclxml_reader *reader, struct ncclxml_element *eleme
 	link = pci_link_of(element, TOPOLOGY_NONE, parent);
 	if (nic)
 		return ncclxml_reader_nics(reader, nic, &vertex, &link);
-	if (begins(class_text, NCCLXML_CLASS_GPU))
+	if (begins(class_text, NCCLMODEL_CLASS_GPU))
 		return read_gpu(reader, element, NULL, &vertex, parent);
-	if (begins(class_text, NCCLXML_CLASS_NIC))
+	if (begins(class_text, NCCLMODEL_CLASS_NIC))
 		return ncclxml_reader_nics(reader, element, &vertex, &link);
 	/* An NVSwitch's own PCI function carries nothing that NCCL looks at. */
-	if (begins(class_text, NCCLXML_CLASS_NVSWITCH))
+	if (begins(class_text, NCCLMODEL_CLASS_NVSWITCH))
 		return 0;
 	if (!class_text && !element->first && !reader->classless_count++)
 		reader->classless_line = element->line;
@@ -264,13 +264,13 @@ static int check_root(struct ncclxml_reader *reader, const struct ncclxml_docume
 	if (strcmp(root->name, "system"))
 		return ncclxml_reader_fail(reader, root, "<%.40s> is no NCCL topology, which begins with <system>",
 					   root->name);
-	if (!version || ncclxml_number(version) != NCCLXML_VERSION)
+	if (!version || ncclxml_number(version) != NCCLMODEL_VERSION)
 		return ncclxml_reader_fail(
 			reader, root, "version \"%.40s\" of the format: NCCL has %d, RCCL 2, and this reads NCCL's",
-			version ? version : "", NCCLXML_VERSION);
+			version ? version : "", NCCLMODEL_VERSION);
 	if (document->element_count > NCCLXML_READER_ELEMENTS_MAX)
 		return ncclxml_reader_fail(reader, root, "%zu elements, NCCL reads %d", document->element_count,
-					   NCCLXML_NODE_MAX);
+					   NCCLMODEL_NODE_MAX);
 	return 0;
 }
 
@@ -286,8 +286,8 @@ static int read_system(struct ncclxml_reader *reader, const struct ncclxml_eleme
 		if (strcmp(cpu->name, "cpu") != 0)
 			continue;
 		/* Each is joined with each. */
-		if (++cpus > NCCLXML_NODE_MAX)
-			return ncclxml_reader_fail(reader, cpu, "more than %d CPUs", NCCLXML_NODE_MAX);
+		if (++cpus > NCCLMODEL_NODE_MAX)
+			return ncclxml_reader_fail(reader, cpu, "more than %d CPUs", NCCLMODEL_NODE_MAX);
 		r = read_cpu(reader, cpu);
 	}
 	if (r == 0)

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/link_value.h"
 #include "base/random.h"
 #include "tributary/topology.h"
@@ -18,7 +18,7 @@ static struct topology_link link_of(unsigned generation, unsigned lanes)
 
 	link.pci.generation = generation;
 	link.pci.lanes = lanes;
-	link.nominal_Bps = lanes * ncclxml_lane_Bps(generation);
+	link.nominal_Bps = lanes * ncclmodel_lane_Bps(generation);
 	return link;
 }
 
@@ -43,7 +43,7 @@ static void every_rate_is_within_half_a_step(void **state)
 		assert_in_range(off_Bps, 0, HALF_STEP_BPS);
 		assert_in_range(value.generation, 1, most && most < 6 ? most : 6);
 		/* As NCCL will compute it. */
-		assert_int_equal(ncclxml_pci_Bps(ncclxml_speed_text(value.generation), (long)value.lanes),
+		assert_int_equal(ncclmodel_pci_Bps(ncclmodel_speed_text(value.generation), (long)value.lanes),
 				 value.value_Bps);
 	}
 }
@@ -51,12 +51,12 @@ static void every_rate_is_within_half_a_step(void **state)
 /* 1,250,000 lanes of generation 3: more lanes of generation 1 than NCCL can multiply. */
 static void a_rate_that_no_slot_has_is_written_as_it_was_read(void **state)
 {
-	uint64_t rate_Bps = ncclxml_pci_Bps("8.0 GT/s PCIe", 1250000);
+	uint64_t rate_Bps = ncclmodel_pci_Bps("8.0 GT/s PCIe", 1250000);
 
 	(void)state;
 	assert_true(ncclxml_link_value_of(rate_Bps, 0).value_Bps == rate_Bps);
 	assert_true(ncclxml_link_value_of(rate_Bps, 3).value_Bps == rate_Bps);
-	assert_true(ncclxml_link_value_of(UINT64_MAX, 1).lanes == NCCLXML_LANES_MAX);
+	assert_true(ncclxml_link_value_of(UINT64_MAX, 1).lanes == NCCLMODEL_LANES_MAX);
 }
 
 static void a_rate_of_almost_nothing_is_never_width_0(void **state)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/read/scan.h"
 #include "ncclxml/text.h"
 
@@ -63,7 +63,7 @@ static void at_most_255_elements(void **state)
 		}
 		ncclxml_text_close(&text);
 	}
-	assert_int_equal(text.element_count, NCCLXML_NODE_MAX);
+	assert_int_equal(text.element_count, NCCLMODEL_NODE_MAX);
 	assert_int_equal(text.error, 0);
 	ncclxml_text_open(&text, "cpu");
 	assert_int_equal(text.error, -E2BIG);
@@ -76,7 +76,7 @@ static void at_most_128_children(void **state)
 
 	(void)state;
 	ncclxml_text_open(&text, "system");
-	for (unsigned i = 0; i < NCCLXML_CHILD_MAX; i++) {
+	for (unsigned i = 0; i < NCCLMODEL_CHILD_MAX; i++) {
 		ncclxml_text_open(&text, "cpu");
 		ncclxml_text_close(&text);
 	}
@@ -89,14 +89,14 @@ static void at_most_128_children(void **state)
 static void at_most_16_attributes_of_253_characters(void **state)
 {
 	struct ncclxml_text text = { .bytes = 0 };
-	char value[NCCLXML_VALUE_MAX + 2];
+	char value[NCCLMODEL_VALUE_MAX + 2];
 	const char *reason;
 
 	(void)state;
 	memset(value, 'x', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	ncclxml_text_open(&text, "cpu");
-	for (unsigned i = 0; i < NCCLXML_ATTRIBUTE_MAX; i++)
+	for (unsigned i = 0; i < NCCLMODEL_ATTRIBUTE_MAX; i++)
 		ncclxml_text_attribute(&text, "a", "%s", value + 1);
 	assert_int_equal(text.error, 0);
 	ncclxml_text_close(&text);
@@ -107,7 +107,7 @@ static void at_most_16_attributes_of_253_characters(void **state)
 	assert_int_equal(text.error, -E2BIG);
 	ncclxml_text_fini(&text);
 	ncclxml_text_open(&text, "cpu");
-	for (unsigned i = 0; i <= NCCLXML_ATTRIBUTE_MAX; i++)
+	for (unsigned i = 0; i <= NCCLMODEL_ATTRIBUTE_MAX; i++)
 		ncclxml_text_attribute(&text, "a", "%d", i);
 	assert_int_equal(text.error, -E2BIG);
 	ncclxml_text_fini(&text);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "machine.h"
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/lint.h"
 #include "base/random.h"
 

@@ -5,7 +5,7 @@
  */
 #include "base/log.h"
 #include "machine_spec.h"
-#include "predict_costs.h"
+#include "unit/ncclmodel/predict_costs.h"
 #include "support/machines.h"
 
 #include <dirent.h>

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "ncclxml/lint.h"
 #include "unit/ncclxml/machine.h"
 
@@ -163,7 +163,7 @@ static void attributes_are_counted_and_measured(void **state)
 		for (unsigned i = 1; i < count; i++)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, " a%u=\"1\"", i);
 		snprintf(text + used, sizeof(text) - used, "/>\n</system>\n");
-		expect(text, NULL, count > NCCLXML_ATTRIBUTE_MAX ? "too-many-attributes" : NULL, 2);
+		expect(text, NULL, count > NCCLMODEL_ATTRIBUTE_MAX ? "too-many-attributes" : NULL, 2);
 	}
 	for (unsigned length = 253; length <= 254; length++) {
 		memset(value, 'f', length);
@@ -172,7 +172,7 @@ static void attributes_are_counted_and_measured(void **state)
 			 value);
 		lint(text, NULL, &findings);
 		/* The check and the parser both say it. */
-		assert_int_equal(findings.count, length > NCCLXML_VALUE_MAX ? 2 : 0);
+		assert_int_equal(findings.count, length > NCCLMODEL_VALUE_MAX ? 2 : 0);
 		if (findings.count) {
 			assert_string_equal(findings.at[0].check, "long-value");
 			assert_int_equal(findings.at[0].line, 2);

@@ -1,26 +1,26 @@
 /* The machine as NCCL's search sees it: the paths between GPUs and NICs, and the bandwidth (in GB/s) that each takes from. */
-#ifndef TRIBUTARY_SIMULATE_INTERNAL_H
-#define TRIBUTARY_SIMULATE_INTERNAL_H
+#ifndef TRIBUTARY_NCCLMODEL_PATHS_H
+#define TRIBUTARY_NCCLMODEL_PATHS_H
 
 #include "tributary/plan.h"
 #include "tributary/topology.h"
 
-enum { SIMULATE_ROWS_MAX = 2 * TOPOLOGY_ROUTE_MAX };
+enum { NCCLMODEL_ROWS_MAX = 2 * TOPOLOGY_ROUTE_MAX };
 
-struct simulate_hop {
-	uint32_t rows[SIMULATE_ROWS_MAX]; /* one may be there twice */
+struct ncclmodel_hop {
+	uint32_t rows[NCCLMODEL_ROWS_MAX]; /* one may be there twice */
 	size_t count;
 	enum topology_class path_class; /* DIS: there is no way */
 	double rate_GBps;               /* of its slowest row */
 	bool intel;                     /* P2P by an Intel root complex takes a fifth more of the PCIe links */
 };
 
-struct simulate_paths {
+struct ncclmodel_paths {
 	const struct topology *topology;
 	const struct plan_request *request;
 	double *residual_GBps; /* by row: directed links, then NICs in and out where they have no wire; INFINITY: no bound */
-	struct simulate_hop between[PLAN_GPUS_MAX][PLAN_GPUS_MAX];
-	struct simulate_hop in[PLAN_NICS_MAX][PLAN_GPUS_MAX], out[PLAN_GPUS_MAX][PLAN_NICS_MAX];
+	struct ncclmodel_hop between[PLAN_GPUS_MAX][PLAN_GPUS_MAX];
+	struct ncclmodel_hop in[PLAN_NICS_MAX][PLAN_GPUS_MAX], out[PLAN_GPUS_MAX][PLAN_NICS_MAX];
 	uint8_t next[PLAN_GPUS_MAX][PLAN_GPUS_MAX]; /* the other GPUs, in the order in which they are tried */
 	size_t next_count;                          /* with NVSwitches the neighbours alone */
 	double most_GBps, gpu_GBps;                 /* the fastest way; the most that a GPU's own links carry */
@@ -30,8 +30,8 @@ struct simulate_paths {
 };
 
 /* -ENOENT, -ENOMEM. The topology and the request must outlive it. */
-int simulate_paths_init(const struct topology *topology, const struct plan_request *request,
-			struct simulate_paths *ret);
-void simulate_paths_fini(struct simulate_paths *paths);
+int ncclmodel_paths_init(const struct topology *topology, const struct plan_request *request,
+			 struct ncclmodel_paths *ret);
+void ncclmodel_paths_fini(struct ncclmodel_paths *paths);
 
 #endif

@@ -2,7 +2,7 @@
  * The estimate of NCCL's search: on small machines where its rules say what must come out, and beside what NCCL 2.28.9
  * really chose (TRIBUTARY_TEST_TOPOLOGIES names a folder with NCCL topology files and nccl-chose/).
  */
-#include "simulate/search.h"
+#include "ncclmodel/search.h"
 
 #include "base/log.h"
 #include "unit/plan/nccl_chose.h"
@@ -34,7 +34,7 @@ struct near {
 };
 
 static void compare_graph(const char *name, const char *text, enum plan_pattern pattern,
-			  const struct simulate_graph *mine, struct near *near)
+			  const struct ncclmodel_graph *mine, struct near *near)
 {
 	const char *at = strstr(text, pattern == PLAN_RING ? "<graph id=\"0\"" : "<graph id=\"1\"");
 	double channels, GBps, my_channels = (double)(mine->plan.channel_count * mine->copies), ratio;
@@ -64,7 +64,7 @@ static void estimate_is_near_to_what_nccl_chose(void **state)
 	}
 	for (size_t i = 0; i < nccl_chose_count; i++) {
 		const struct nccl_chose *which = &nccl_chose_cases[i];
-		struct simulate_choice choice;
+		struct ncclmodel_choice choice;
 		struct plan_request request;
 		struct topology topology;
 		size_t bytes = 0;
@@ -76,7 +76,7 @@ static void estimate_is_near_to_what_nccl_chose(void **state)
 		assert_non_null(text);
 		nccl_chose_load(which, text, bytes, &topology, &request);
 		free(text);
-		assert_int_equal(simulate_choose(&topology, &request, &choice), 0);
+		assert_int_equal(ncclmodel_choose(&topology, &request, &choice), 0);
 		text = nccl_chose_graph_text(folder, which, &bytes);
 		assert_non_null(text);
 		compare_graph(which->graph, text, PLAN_RING, &choice.ring, &near);
@@ -155,21 +155,21 @@ static void build_small(const struct small *small, struct topology *topology)
 	}
 }
 
-static struct simulate_choice choose(const struct small *small, unsigned hosts)
+static struct ncclmodel_choice choose(const struct small *small, unsigned hosts)
 {
-	struct simulate_choice choice;
+	struct ncclmodel_choice choice;
 	struct plan_request request;
 	struct topology topology;
 
 	build_small(small, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = hosts;
-	assert_int_equal(simulate_choose(&topology, &request, &choice), 0);
+	assert_int_equal(ncclmodel_choose(&topology, &request, &choice), 0);
 	topology_fini(&topology);
 	return choice;
 }
 
-static void assert_graph(const struct simulate_graph *graph, size_t channels, double GBps)
+static void assert_graph(const struct ncclmodel_graph *graph, size_t channels, double GBps)
 {
 	assert_int_equal(graph->plan.channel_count * graph->copies, channels);
 	assert_true(fabs(graph->intra_GBps - GBps) < 1e-9);
@@ -178,7 +178,7 @@ static void assert_graph(const struct simulate_graph *graph, size_t channels, do
 /* 24 GB/s is on no list: 2 channels of 12 are more than one of 20. */
 static void speeds_come_from_a_list(void **state)
 {
-	struct simulate_choice choice = choose(&(struct small){ 1, 4, 4, 80, "GenuineIntel", false }, 1);
+	struct ncclmodel_choice choice = choose(&(struct small){ 1, 4, 4, 80, "GenuineIntel", false }, 1);
 
 	(void)state;
 	assert_graph(&choice.ring, 2, 12);
@@ -191,7 +191,7 @@ static void speeds_come_from_a_list(void **state)
 
 static void link_between_sockets_is_a_constant(void **state)
 {
-	struct simulate_choice choice = choose(&(struct small){ 2, 2, 4, 80, "AuthenticAMD", false }, 1);
+	struct ncclmodel_choice choice = choose(&(struct small){ 2, 2, 4, 80, "AuthenticAMD", false }, 1);
 
 	(void)state;
 	assert_graph(&choice.ring, 1, 15); /* of 16 */
@@ -203,7 +203,7 @@ static void link_between_sockets_is_a_constant(void **state)
 /* Blackwell's list ends at 18 GB/s inside a host; between hosts it goes on. */
 static void blackwell_across_sockets_falls_back(void **state)
 {
-	struct simulate_choice choice = choose(&(struct small){ 2, 4, 5, 120, "AuthenticAMD", true }, 1);
+	struct ncclmodel_choice choice = choose(&(struct small){ 2, 4, 5, 120, "AuthenticAMD", true }, 1);
 
 	(void)state;
 	assert_true(choice.ring.fallback && choice.tree.fallback);
@@ -217,7 +217,7 @@ static void blackwell_across_sockets_falls_back(void **state)
 
 static void channels_leave_by_the_nic_that_is_near(void **state)
 {
-	struct simulate_choice choice = choose(&(struct small){ 2, 2, 4, 80, "GenuineIntel", true }, 2);
+	struct ncclmodel_choice choice = choose(&(struct small){ 2, 2, 4, 80, "GenuineIntel", true }, 2);
 	const struct plan_channel *ring = &choice.ring.plan.channels[0];
 
 	(void)state;
@@ -228,7 +228,7 @@ static void channels_leave_by_the_nic_that_is_near(void **state)
 
 static void one_gpu_has_channels_too(void **state)
 {
-	struct simulate_choice choice = choose(&(struct small){ 1, 1, 4, 80, "GenuineIntel", true }, 2);
+	struct ncclmodel_choice choice = choose(&(struct small){ 1, 1, 4, 80, "GenuineIntel", true }, 2);
 
 	(void)state;
 	assert_true(choice.channel_count >= 1);
@@ -237,7 +237,7 @@ static void one_gpu_has_channels_too(void **state)
 
 static void what_cannot_be_asked_is_refused(void **state)
 {
-	struct simulate_choice choice;
+	struct ncclmodel_choice choice;
 	struct plan_request request;
 	struct topology topology;
 
@@ -245,12 +245,12 @@ static void what_cannot_be_asked_is_refused(void **state)
 	build_small(&(struct small){ 2, 2, 4, 80, "GenuineIntel", false }, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 2;
-	assert_int_equal(simulate_choose(&topology, &request, &choice), -EINVAL); /* and no NIC */
+	assert_int_equal(ncclmodel_choose(&topology, &request, &choice), -EINVAL); /* and no NIC */
 	request.hosts = 1;
 	request.gpu_count = 0;
-	assert_int_equal(simulate_choose(&topology, &request, &choice), -EINVAL);
+	assert_int_equal(ncclmodel_choose(&topology, &request, &choice), -EINVAL);
 	request.gpu_count = PLAN_GPUS_MAX + 1;
-	assert_int_equal(simulate_choose(&topology, &request, &choice), -EINVAL);
+	assert_int_equal(ncclmodel_choose(&topology, &request, &choice), -EINVAL);
 	topology_fini(&topology);
 }
 
@@ -266,5 +266,5 @@ int main(void)
 		cmocka_unit_test(estimate_is_near_to_what_nccl_chose),
 	};
 
-	return cmocka_run_group_tests_name("simulate/search", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ncclmodel/search", tests, NULL, NULL);
 }

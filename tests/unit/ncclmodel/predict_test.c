@@ -1,7 +1,7 @@
 #include "tributary/predict.h"
 
 #include "base/log.h"
-#include "machine_spec.h"
+#include "unit/plan/machine_spec.h"
 #include "predict_observed.h"
 
 #include <errno.h>
@@ -294,5 +294,5 @@ int main(void)
 		cmocka_unit_test(nobody_to_talk_to_is_no_time),
 	};
 
-	return cmocka_run_group_tests_name("plan/predict", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ncclmodel/predict", tests, NULL, NULL);
 }

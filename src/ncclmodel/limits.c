@@ -1,4 +1,4 @@
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -17,14 +17,14 @@ static const struct {
 	{ "32.0 GT/s PCIe", 5 }, { "64.0 GT/s PCIe", 6 },
 };
 
-uint64_t ncclxml_lane_Bps(unsigned generation)
+uint64_t ncclmodel_lane_Bps(unsigned generation)
 {
-	if (!generation || generation > NCCLXML_GENERATION_MAX)
+	if (!generation || generation > NCCLMODEL_GENERATION_MAX)
 		return 0;
 	return 187500000ULL << (generation - 1);
 }
 
-unsigned ncclxml_generation(const char *link_speed, bool *ret_known)
+unsigned ncclmodel_generation(const char *link_speed, bool *ret_known)
 {
 	for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
 		if (strncmp(link_speed, speeds[i].text, strlen(speeds[i].text)))
@@ -35,12 +35,12 @@ unsigned ncclxml_generation(const char *link_speed, bool *ret_known)
 	}
 	if (ret_known)
 		*ret_known = false;
-	return NCCLXML_GENERATION_FALLBACK;
+	return NCCLMODEL_GENERATION_FALLBACK;
 }
 
-const char *ncclxml_speed_text(unsigned generation)
+const char *ncclmodel_speed_text(unsigned generation)
 {
-	static const char *const texts[NCCLXML_GENERATION_MAX + 1] = {
+	static const char *const texts[NCCLMODEL_GENERATION_MAX + 1] = {
 		"",
 		"2.5 GT/s PCIe",
 		"5.0 GT/s PCIe",
@@ -50,20 +50,20 @@ const char *ncclxml_speed_text(unsigned generation)
 		"64.0 GT/s PCIe",
 	};
 
-	return generation <= NCCLXML_GENERATION_MAX ? texts[generation] : "";
+	return generation <= NCCLMODEL_GENERATION_MAX ? texts[generation] : "";
 }
 
-uint64_t ncclxml_pci_Bps(const char *link_speed, long link_width)
+uint64_t ncclmodel_pci_Bps(const char *link_speed, long link_width)
 {
-	uint64_t lanes = link_width ? (uint64_t)link_width : NCCLXML_LANES_FALLBACK;
+	uint64_t lanes = link_width ? (uint64_t)link_width : NCCLMODEL_LANES_FALLBACK;
 
 	/* A negative capacity, or one that overflowed. */
-	if (link_width < 0 || lanes > NCCLXML_LANES_MAX)
+	if (link_width < 0 || lanes > NCCLMODEL_LANES_MAX)
 		return 0;
-	return lanes * ncclxml_lane_Bps(ncclxml_generation(link_speed, NULL));
+	return lanes * ncclmodel_lane_Bps(ncclmodel_generation(link_speed, NULL));
 }
 
-uint64_t ncclxml_nvlink_Bps(int sm)
+uint64_t ncclmodel_nvlink_Bps(int sm)
 {
 	if (sm >= 100)
 		return 40100 * MBPS;
@@ -88,7 +88,7 @@ static bool begins(const char *text, const char *start)
 	return !strncmp(text, start, strlen(start));
 }
 
-uint64_t ncclxml_socket_Bps(const struct topology_cpu *cpu)
+uint64_t ncclmodel_socket_Bps(const struct topology_cpu *cpu)
 {
 	bool model_known = cpu->family >= 0 && cpu->model >= 0;
 

@@ -1,7 +1,7 @@
-#include "simulate/search.h"
+#include "ncclmodel/search.h"
 
 #include "base/log.h"
-#include "simulate/internal.h"
+#include "ncclmodel/paths.h"
 
 #include <errno.h>
 #include <math.h>
@@ -30,7 +30,7 @@ static const double speeds[3][2][20] = {
 };
 
 struct search {
-	struct simulate_paths paths;
+	struct ncclmodel_paths paths;
 	enum plan_pattern pattern;
 	size_t gpu_count, least, most; /* channels: at least, at most */
 	bool inter, same;              /* same: all channels are copies of one */
@@ -48,7 +48,7 @@ struct search {
 
 /* ----------------------------------------------------------------------------------------------------------- charge */
 
-static double charge_of(const struct search *search, const struct simulate_hop *hop, uint32_t row, double GBps)
+static double charge_of(const struct search *search, const struct ncclmodel_hop *hop, uint32_t row, double GBps)
 {
 	const struct topology *topology = search->paths.topology;
 	bool pci = row / 2 < topology->link_count && topology->links[row / 2].kind == TOPOLOGY_LINK_PCI;
@@ -56,13 +56,13 @@ static double charge_of(const struct search *search, const struct simulate_hop *
 	return hop->intel && pci ? INTEL_P2P * GBps : GBps;
 }
 
-static void give_back(struct search *search, const struct simulate_hop *hop, size_t count, double GBps)
+static void give_back(struct search *search, const struct ncclmodel_hop *hop, size_t count, double GBps)
 {
 	for (size_t i = 0; i < count; i++)
 		search->paths.residual_GBps[hop->rows[i]] += charge_of(search, hop, hop->rows[i], GBps);
 }
 
-static bool take(struct search *search, const struct simulate_hop *hop, double GBps)
+static bool take(struct search *search, const struct ncclmodel_hop *hop, double GBps)
 {
 	for (size_t i = 0; i < hop->count; i++) {
 		double *room = &search->paths.residual_GBps[hop->rows[i]];
@@ -79,14 +79,14 @@ static bool take(struct search *search, const struct simulate_hop *hop, double G
 
 /* One hop of a channel and what it moves. */
 struct step {
-	const struct simulate_hop *hop;
+	const struct ncclmodel_hop *hop;
 	double GBps;
 };
 
 /* From the last GPU on: back to the first, or to the NIC. NCCL charges a tree's way down alone, and half of it back. */
 static size_t closing_steps(const struct search *search, const struct plan_channel *channel, struct step *steps)
 {
-	const struct simulate_paths *paths = &search->paths;
+	const struct ncclmodel_paths *paths = &search->paths;
 	size_t last = search->gpu_count - 1;
 
 	if (search->pattern == PLAN_RING && !search->inter && last) {
@@ -109,7 +109,7 @@ static size_t closing_steps(const struct search *search, const struct plan_chann
 
 static size_t all_steps(const struct search *search, const struct plan_channel *channel, struct step *steps)
 {
-	const struct simulate_paths *paths = &search->paths;
+	const struct ncclmodel_paths *paths = &search->paths;
 	size_t count = 0;
 
 	if (search->inter)
@@ -277,7 +277,7 @@ static void try_speeds(struct search *search, double intra_GBps, double inter_GB
 	}
 }
 
-static void take_best(const struct search *search, struct simulate_graph *graph)
+static void take_best(const struct search *search, struct ncclmodel_graph *graph)
 {
 	size_t count = search->best_count < PLAN_CHANNELS_MAX ? search->best_count : PLAN_CHANNELS_MAX;
 
@@ -288,7 +288,7 @@ static void take_best(const struct search *search, struct simulate_graph *graph)
 	memcpy(graph->plan.channels, search->best, count * sizeof(search->best[0]));
 }
 
-static size_t graph_channels(const struct simulate_graph *graph)
+static size_t graph_channels(const struct ncclmodel_graph *graph)
 {
 	return graph->plan.channel_count * graph->copies;
 }
@@ -299,7 +299,7 @@ static const double *speeds_for(const struct search *search)
 }
 
 /* From the fastest on that the machine could have, to the slowest that could still be better; returns its place. */
-static void slow_down(struct search *search, struct simulate_graph *best)
+static void slow_down(struct search *search, struct ncclmodel_graph *best)
 {
 	const double *list = speeds_for(search);
 	double own_GBps = search->paths.gpu_GBps;
@@ -324,7 +324,7 @@ static void slow_down(struct search *search, struct simulate_graph *best)
 }
 
 /* nccl: fast channels are doubled at half the speed, where there are not many yet. */
-static void double_fast(const struct search *search, struct simulate_graph *best)
+static void double_fast(const struct search *search, struct ncclmodel_graph *best)
 {
 	size_t channels = graph_channels(best), factor = channels * 2 <= search->most ? 2 : 1;
 
@@ -336,7 +336,7 @@ static void double_fast(const struct search *search, struct simulate_graph *best
 }
 
 /* As many channels a little faster; of trees between hosts, inside the host alone. */
-static void speed_up(struct search *search, struct simulate_graph *best)
+static void speed_up(struct search *search, struct ncclmodel_graph *best)
 {
 	const double *list = speeds_for(search);
 	size_t at = 0;
@@ -357,7 +357,7 @@ static void speed_up(struct search *search, struct simulate_graph *best)
 	}
 }
 
-static void fall_back(struct search *search, struct simulate_graph *graph)
+static void fall_back(struct search *search, struct ncclmodel_graph *graph)
 {
 	graph->fallback = true;
 	graph->copies = graph->plan.channel_count = 1;
@@ -369,7 +369,7 @@ static void fall_back(struct search *search, struct simulate_graph *graph)
 /* The farthest hops of the channels, in NCCL's sense. */
 static void set_classes(const struct search *search, struct plan *plan)
 {
-	const struct simulate_paths *paths = &search->paths;
+	const struct ncclmodel_paths *paths = &search->paths;
 
 	plan->intra_class = plan->inter_class = TOPOLOGY_CLASS_LOC;
 	for (size_t c = 0; c < plan->channel_count; c++) {
@@ -390,9 +390,9 @@ static void set_classes(const struct search *search, struct plan *plan)
 	}
 }
 
-static void run(struct search *search, struct simulate_graph *ret)
+static void run(struct search *search, struct ncclmodel_graph *ret)
 {
-	struct simulate_graph best = { .plan = { .pattern = search->pattern, .gpu_count = search->gpu_count } };
+	struct ncclmodel_graph best = { .plan = { .pattern = search->pattern, .gpu_count = search->gpu_count } };
 
 	slow_down(search, &best);
 	if (graph_channels(&best)) {
@@ -419,14 +419,14 @@ static bool is_good(const struct topology *topology, const struct plan_request *
 }
 
 static int find(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
-		size_t least, size_t most, struct simulate_graph *ret)
+		size_t least, size_t most, struct ncclmodel_graph *ret)
 {
 	struct search *search = calloc(1, sizeof(*search));
 	int r;
 
 	if (!search)
 		return -ENOMEM;
-	r = simulate_paths_init(topology, request, &search->paths);
+	r = ncclmodel_paths_init(topology, request, &search->paths);
 	if (r == 0) {
 		search->pattern = pattern;
 		search->gpu_count = request->gpu_count;
@@ -435,14 +435,14 @@ static int find(const struct topology *topology, const struct plan_request *requ
 		search->most = most;
 		search->balanced = pattern == PLAN_TREE && request->gpu_count > 1;
 		run(search, ret);
-		simulate_paths_fini(&search->paths);
+		ncclmodel_paths_fini(&search->paths);
 	}
 	free(search);
 	return r;
 }
 
 /* The first `count` channels, as NCCL leaves them when another graph has fewer. */
-static void cut(struct simulate_graph *graph, size_t count)
+static void cut(struct ncclmodel_graph *graph, size_t count)
 {
 	struct plan *plan = &graph->plan;
 
@@ -458,9 +458,9 @@ static void cut(struct simulate_graph *graph, size_t count)
 	graph->copies = 1;
 }
 
-int simulate_choose(const struct topology *topology, const struct plan_request *request, struct simulate_choice *ret)
+int ncclmodel_choose(const struct topology *topology, const struct plan_request *request, struct ncclmodel_choice *ret)
 {
-	struct simulate_choice choice;
+	struct ncclmodel_choice choice;
 	int r;
 
 	if (!is_good(topology, request))

@@ -1,6 +1,7 @@
-#include "simulate/internal.h"
+#include "ncclmodel/paths.h"
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
+#include "tributary/predict.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 static uint64_t socket_Bps(const struct topology *topology, const struct topology_link *link, unsigned direction)
 {
 	uint32_t from = direction == TOPOLOGY_UP ? link->lower : link->upper;
-	uint64_t constant_Bps = ncclxml_socket_Bps(&topology->vertices[from].cpu);
+	uint64_t constant_Bps = ncclmodel_socket_Bps(&topology->vertices[from].cpu);
 
 	return constant_Bps ? constant_Bps : link->capacity[direction].rate_Bps;
 }
@@ -34,7 +35,7 @@ static double capacity_of(const struct topology *topology, const struct topology
 	return rate_Bps ? (double)rate_Bps / 1e9 : INFINITY;
 }
 
-static int make_residuals(struct simulate_paths *paths)
+static int make_residuals(struct ncclmodel_paths *paths)
 {
 	const struct topology *topology = paths->topology;
 
@@ -53,7 +54,7 @@ static int make_residuals(struct simulate_paths *paths)
 
 /* ------------------------------------------------------------------------------------------------------------- hops */
 
-static int append(const struct simulate_paths *paths, uint32_t from, uint32_t to, struct simulate_hop *hop)
+static int append(const struct ncclmodel_paths *paths, uint32_t from, uint32_t to, struct ncclmodel_hop *hop)
 {
 	struct topology_flow flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
 	struct topology_route route;
@@ -61,7 +62,7 @@ static int append(const struct simulate_paths *paths, uint32_t from, uint32_t to
 
 	if (r == -ENOMEM)
 		return r;
-	if (r < 0 || hop->count + route.count > SIMULATE_ROWS_MAX) {
+	if (r < 0 || hop->count + route.count > NCCLMODEL_ROWS_MAX) {
 		hop->path_class = TOPOLOGY_CLASS_DIS;
 		return 0;
 	}
@@ -78,7 +79,7 @@ static bool is_intel(const struct topology *topology, uint32_t cpu)
 	       !strcmp(topology->vertices[cpu].cpu.vendor, "GenuineIntel");
 }
 
-static void finish_hop(const struct simulate_paths *paths, uint32_t from, struct simulate_hop *hop)
+static void finish_hop(const struct ncclmodel_paths *paths, uint32_t from, struct ncclmodel_hop *hop)
 {
 	hop->rate_GBps = INFINITY;
 	for (size_t i = 0; i < hop->count; i++)
@@ -88,8 +89,8 @@ static void finish_hop(const struct simulate_paths *paths, uint32_t from, struct
 }
 
 /* NCCL's own ways end at CPUs, not at memories. */
-static int by_cpu(const struct simulate_paths *paths, uint32_t from, uint32_t to, uint32_t near,
-		  struct simulate_hop *hop)
+static int by_cpu(const struct ncclmodel_paths *paths, uint32_t from, uint32_t to, uint32_t near,
+		  struct ncclmodel_hop *hop)
 {
 	uint32_t cpu = topology_cpu_of(paths->topology, near);
 	int r;
@@ -104,11 +105,11 @@ static int by_cpu(const struct simulate_paths *paths, uint32_t from, uint32_t to
 	return r < 0 ? r : append(paths, cpu, to, hop);
 }
 
-static int make_between(struct simulate_paths *paths, size_t a, size_t b)
+static int make_between(struct ncclmodel_paths *paths, size_t a, size_t b)
 {
 	uint32_t from = paths->request->gpus[a], to = paths->request->gpus[b];
 	enum topology_way way = plan_way(paths->topology, paths->request, from, to);
-	struct simulate_hop *hop = &paths->between[a][b];
+	struct ncclmodel_hop *hop = &paths->between[a][b];
 	int r = 0;
 
 	if (way == TOPOLOGY_WAY_DIRECT)
@@ -121,16 +122,16 @@ static int make_between(struct simulate_paths *paths, size_t a, size_t b)
 	return r;
 }
 
-static int make_to_nic(struct simulate_paths *paths, size_t gpu, size_t nic, bool out)
+static int make_to_nic(struct ncclmodel_paths *paths, size_t gpu, size_t nic, bool out)
 {
 	const struct topology *topology = paths->topology;
 	uint32_t a = paths->request->gpus[gpu], b = paths->request->nics[nic], wire = topology_wire_of(topology, b);
-	struct simulate_hop *hop = out ? &paths->out[gpu][nic] : &paths->in[nic][gpu];
+	struct ncclmodel_hop *hop = out ? &paths->out[gpu][nic] : &paths->in[nic][gpu];
 	bool direct = topology->vertices[a].gpu.gdr && topology->vertices[b].nic.gdr &&
 		      topology_class_of(topology, a, b) <= TOPOLOGY_CLASS_PXB;
 	int r = direct ? append(paths, out ? a : b, out ? b : a, hop) : by_cpu(paths, out ? a : b, out ? b : a, a, hop);
 
-	if (hop->count < SIMULATE_ROWS_MAX)
+	if (hop->count < NCCLMODEL_ROWS_MAX)
 		hop->rows[hop->count++] = wire == TOPOLOGY_NONE
 						  ? (uint32_t)(2 * (topology->link_count + nic) + out)
 						  : topology_directed(wire, out == (topology->links[wire].lower == b)
@@ -141,17 +142,17 @@ static int make_to_nic(struct simulate_paths *paths, size_t gpu, size_t nic, boo
 }
 
 /* What is sent by a far NIC may go over NVLink to a GPU that is near it (PXN). */
-static void shorten_by_nvlink(struct simulate_paths *paths, size_t gpu, size_t nic)
+static void shorten_by_nvlink(struct ncclmodel_paths *paths, size_t gpu, size_t nic)
 {
-	struct simulate_hop *hop = &paths->out[gpu][nic];
+	struct ncclmodel_hop *hop = &paths->out[gpu][nic];
 
 	if (hop->path_class <= TOPOLOGY_CLASS_PXB)
 		return;
 	for (size_t i = 0; i < paths->request->gpu_count; i++) {
-		const struct simulate_hop *first = &paths->between[gpu][i], *second = &paths->out[i][nic];
+		const struct ncclmodel_hop *first = &paths->between[gpu][i], *second = &paths->out[i][nic];
 
 		if (i == gpu || first->path_class != TOPOLOGY_CLASS_NVL || second->path_class > TOPOLOGY_CLASS_PXB ||
-		    first->count + second->count > SIMULATE_ROWS_MAX)
+		    first->count + second->count > NCCLMODEL_ROWS_MAX)
 			continue;
 		*hop = *first;
 		memcpy(hop->rows + first->count, second->rows, second->count * sizeof(second->rows[0]));
@@ -165,9 +166,9 @@ static void shorten_by_nvlink(struct simulate_paths *paths, size_t gpu, size_t n
 /* -------------------------------------------------------------------------------------------------------- the order */
 
 /* Faster ways first, then shorter ones, then who comes next in order, round and round. */
-static bool before(const struct simulate_paths *paths, size_t gpu, size_t a, size_t b)
+static bool before(const struct ncclmodel_paths *paths, size_t gpu, size_t a, size_t b)
 {
-	const struct simulate_hop *first = &paths->between[gpu][a], *second = &paths->between[gpu][b];
+	const struct ncclmodel_hop *first = &paths->between[gpu][a], *second = &paths->between[gpu][b];
 	size_t count = paths->request->gpu_count;
 
 	if (floor(first->rate_GBps) != floor(second->rate_GBps))
@@ -177,7 +178,7 @@ static bool before(const struct simulate_paths *paths, size_t gpu, size_t a, siz
 	return (a + count - gpu) % count < (b + count - gpu) % count;
 }
 
-static void order_next(struct simulate_paths *paths, size_t gpu)
+static void order_next(struct ncclmodel_paths *paths, size_t gpu)
 {
 	size_t gpus = paths->request->gpu_count, count = 0;
 
@@ -198,17 +199,9 @@ static void order_next(struct simulate_paths *paths, size_t gpu)
 	}
 }
 
-static bool has_nvswitch(const struct topology *topology)
-{
-	for (size_t i = 0; i < topology->vertex_count; i++)
-		if (topology->vertices[i].kind == TOPOLOGY_NVSWITCH)
-			return true;
-	return false;
-}
-
 /* ------------------------------------------------------------------------------------------------------------ whole */
 
-static int make_hops(struct simulate_paths *paths)
+static int make_hops(struct ncclmodel_paths *paths)
 {
 	const struct plan_request *request = paths->request;
 	int r = 0;
@@ -227,7 +220,7 @@ static int make_hops(struct simulate_paths *paths)
 		for (size_t j = 0; j < request->nic_count; j++)
 			shorten_by_nvlink(paths, i, j);
 	paths->next_count = request->gpu_count - 1;
-	if (has_nvswitch(paths->topology) && paths->next_count > 2)
+	if (topology_count(paths->topology, TOPOLOGY_NVSWITCH) && paths->next_count > 2)
 		paths->next_count = 2;
 	for (size_t i = 0; i < request->gpu_count && r == 0; i++)
 		order_next(paths, i);
@@ -235,7 +228,7 @@ static int make_hops(struct simulate_paths *paths)
 }
 
 /* Slots at most, or all NVLinks together. */
-static double gpus_own_GBps(const struct simulate_paths *paths, uint32_t gpu)
+static double gpus_own_GBps(const struct ncclmodel_paths *paths, uint32_t gpu)
 {
 	double nvlink = 0, pci = 0;
 
@@ -252,18 +245,16 @@ static double gpus_own_GBps(const struct simulate_paths *paths, uint32_t gpu)
 	return fmax(nvlink, pci);
 }
 
-static void sum_up(struct simulate_paths *paths)
+static void sum_up(struct ncclmodel_paths *paths)
 {
 	const struct plan_request *request = paths->request;
-	uint32_t cpu = topology_cpu_of(paths->topology, request->gpus[0]);
+	struct predict_communicator machine;
 
+	predict_of_machine(paths->topology, request, &machine);
+	paths->sm = machine.sm;
+	paths->amd = machine.cpu == PREDICT_CPU_AMD;
 	paths->farthest = request->hosts > 1 ? TOPOLOGY_CLASS_LOC : TOPOLOGY_CLASS_SYS;
-	paths->sm = paths->topology->vertices[request->gpus[0]].gpu.sm;
-	paths->amd = cpu != TOPOLOGY_NONE && !strcmp(paths->topology->vertices[cpu].cpu.vendor, "AuthenticAMD");
 	for (size_t i = 0; i < request->gpu_count; i++) {
-		int sm = paths->topology->vertices[request->gpus[i]].gpu.sm;
-
-		paths->sm = sm < paths->sm ? sm : paths->sm;
 		paths->gpu_GBps = fmax(paths->gpu_GBps, gpus_own_GBps(paths, request->gpus[i]));
 		for (size_t j = 0; j < request->gpu_count && request->hosts <= 1; j++)
 			if (i != j)
@@ -276,7 +267,8 @@ static void sum_up(struct simulate_paths *paths)
 	}
 }
 
-int simulate_paths_init(const struct topology *topology, const struct plan_request *request, struct simulate_paths *ret)
+int ncclmodel_paths_init(const struct topology *topology, const struct plan_request *request,
+			 struct ncclmodel_paths *ret)
 {
 	int r;
 
@@ -289,11 +281,11 @@ int simulate_paths_init(const struct topology *topology, const struct plan_reque
 	if (r == 0)
 		sum_up(ret);
 	else
-		simulate_paths_fini(ret);
+		ncclmodel_paths_fini(ret);
 	return r;
 }
 
-void simulate_paths_fini(struct simulate_paths *paths)
+void ncclmodel_paths_fini(struct ncclmodel_paths *paths)
 {
 	free(paths->residual_GBps);
 	paths->residual_GBps = NULL;

@@ -3,7 +3,7 @@
  * tuner's edit, then NCCL's choice.
  */
 #include "predict_costs.h"
-#include "machine_spec.h"
+#include "unit/plan/machine_spec.h"
 
 #include <math.h>
 #include <setjmp.h>

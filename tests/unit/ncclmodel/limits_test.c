@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ncclxml/limits.h"
+#include "ncclmodel/limits.h"
 #include "tributary/topology.h"
 
 #define GBPS(x) ((uint64_t)((x)*1000) * 1000000ULL)
@@ -32,7 +32,7 @@ static void speed_strings_mean_what_nccl_makes_of_them(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bool known = !cases[i].known;
 
-		assert_int_equal(ncclxml_generation(cases[i].text, &known), cases[i].generation);
+		assert_int_equal(ncclmodel_generation(cases[i].text, &known), cases[i].generation);
 		assert_int_equal(known, cases[i].known);
 	}
 }
@@ -40,40 +40,40 @@ static void speed_strings_mean_what_nccl_makes_of_them(void **state)
 static void our_own_strings_come_back_as_their_generation(void **state)
 {
 	(void)state;
-	for (unsigned i = 1; i <= NCCLXML_GENERATION_MAX; i++) {
+	for (unsigned i = 1; i <= NCCLMODEL_GENERATION_MAX; i++) {
 		bool known = false;
 
-		assert_int_equal(ncclxml_generation(ncclxml_speed_text(i), &known), i);
+		assert_int_equal(ncclmodel_generation(ncclmodel_speed_text(i), &known), i);
 		assert_true(known);
 	}
-	assert_string_equal(ncclxml_speed_text(0), "");
-	assert_string_equal(ncclxml_speed_text(NCCLXML_GENERATION_MAX + 1), "");
+	assert_string_equal(ncclmodel_speed_text(0), "");
+	assert_string_equal(ncclmodel_speed_text(NCCLMODEL_GENERATION_MAX + 1), "");
 }
 
 static void lanes_carry_what_nccl_counts(void **state)
 {
 	(void)state;
-	assert_int_equal(ncclxml_lane_Bps(0), 0);
-	assert_int_equal(ncclxml_lane_Bps(1), 187500000);
-	assert_int_equal(ncclxml_lane_Bps(6), 6000000000);
-	assert_int_equal(ncclxml_lane_Bps(7), 0);
-	assert_int_equal(ncclxml_pci_Bps("16.0 GT/s PCIe", 16), GBPS(24));
-	assert_int_equal(ncclxml_pci_Bps("", 0), GBPS(12));
-	assert_int_equal(ncclxml_pci_Bps("2.5 GT/s PCIe", 37), 6937500000);
-	assert_int_equal(ncclxml_pci_Bps("32 GT/s", 160), GBPS(480));
-	assert_int_equal(ncclxml_pci_Bps("8 GT/s", -1), 0);
+	assert_int_equal(ncclmodel_lane_Bps(0), 0);
+	assert_int_equal(ncclmodel_lane_Bps(1), 187500000);
+	assert_int_equal(ncclmodel_lane_Bps(6), 6000000000);
+	assert_int_equal(ncclmodel_lane_Bps(7), 0);
+	assert_int_equal(ncclmodel_pci_Bps("16.0 GT/s PCIe", 16), GBPS(24));
+	assert_int_equal(ncclmodel_pci_Bps("", 0), GBPS(12));
+	assert_int_equal(ncclmodel_pci_Bps("2.5 GT/s PCIe", 37), 6937500000);
+	assert_int_equal(ncclmodel_pci_Bps("32 GT/s", 160), GBPS(480));
+	assert_int_equal(ncclmodel_pci_Bps("8 GT/s", -1), 0);
 }
 
 static void nvlinks_go_by_compute_capability(void **state)
 {
 	(void)state;
-	assert_int_equal(ncclxml_nvlink_Bps(60), GBPS(18));
-	assert_int_equal(ncclxml_nvlink_Bps(70), GBPS(20));
-	assert_int_equal(ncclxml_nvlink_Bps(80), GBPS(20));
-	assert_int_equal(ncclxml_nvlink_Bps(86), GBPS(12));
-	assert_int_equal(ncclxml_nvlink_Bps(89), GBPS(20));
-	assert_int_equal(ncclxml_nvlink_Bps(90), GBPS(20.6));
-	assert_int_equal(ncclxml_nvlink_Bps(120), GBPS(40.1));
+	assert_int_equal(ncclmodel_nvlink_Bps(60), GBPS(18));
+	assert_int_equal(ncclmodel_nvlink_Bps(70), GBPS(20));
+	assert_int_equal(ncclmodel_nvlink_Bps(80), GBPS(20));
+	assert_int_equal(ncclmodel_nvlink_Bps(86), GBPS(12));
+	assert_int_equal(ncclmodel_nvlink_Bps(89), GBPS(20));
+	assert_int_equal(ncclmodel_nvlink_Bps(90), GBPS(20.6));
+	assert_int_equal(ncclmodel_nvlink_Bps(120), GBPS(40.1));
 }
 
 static uint64_t socket_of(const char *architecture, const char *vendor, int family, int model)
@@ -82,7 +82,7 @@ static uint64_t socket_of(const char *architecture, const char *vendor, int fami
 
 	snprintf(cpu.architecture, sizeof(cpu.architecture), "%s", architecture);
 	snprintf(cpu.vendor, sizeof(cpu.vendor), "%s", vendor);
-	return ncclxml_socket_Bps(&cpu);
+	return ncclmodel_socket_Bps(&cpu);
 }
 
 static void sockets_go_by_cpu(void **state)

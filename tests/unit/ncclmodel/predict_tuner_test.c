@@ -1,5 +1,5 @@
 #include "predict_costs.h"
-#include "machine_spec.h"
+#include "unit/plan/machine_spec.h"
 
 #include <errno.h>
 #include <math.h>
@@ -219,5 +219,5 @@ int main(void)
 		cmocka_unit_test(the_constants_are_those_that_nccl_uses),
 	};
 
-	return cmocka_run_group_tests_name("plan/predict_tuner", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ncclmodel/predict_tuner", tests, NULL, NULL);
 }
