@@ -33,25 +33,10 @@ struct ordering {
 	struct ordering_side before, after;
 };
 
-/* All but the sides, from the command line. Says what is wrong; an exit status. */
-int ordering_read(const struct command_call *call, struct ordering *ret);
 /* Finds the order and works out both sides. Says what went wrong; an exit status. */
 int ordering_run(struct ordering *ordering);
-void ordering_fini(struct ordering *ordering);
-
-/*
- * Hosts in the way of lists or hosts files, with their domains or without: the fabric calls them as these do from then on.
- * An exit status.
- */
-int ordering_hosts_of_list(const char *list, struct simulate_fabric *fabric, uint32_t *ret, size_t *ret_count);
-/* ret_slots: ranks that the first of its lines that says any gives a host; 0: none does. */
-int ordering_hosts_of_file(const char *path, struct simulate_fabric *fabric, uint32_t *ret, size_t *ret_count,
-			   uint64_t *ret_slots);
-
-void ordering_print(const struct ordering *ordering, FILE *out);
-void ordering_print_hostfile(const struct ordering *ordering, FILE *out);
-void ordering_print_slurm(const struct ordering *ordering, FILE *out);
-void ordering_print_torchrun(const struct ordering *ordering, FILE *out);
+/* In words, or as the file of a launcher: by --format. */
+void ordering_print(const struct ordering *ordering, const char *format, FILE *out);
 json_t *ordering_json(const struct ordering *ordering);
 
 #endif

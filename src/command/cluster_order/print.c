@@ -76,7 +76,7 @@ static void print_times(const struct ordering *ordering, FILE *out)
 	static const char *const what[RANKS_PHASE_COUNT] = { "tensor groups, rings", "AllReduce, ring",
 							     "AllReduce, tree", "pipeline, slowest link" };
 
-	bool unknown = false;
+	bool unknown = false, worse = false;
 	struct table table;
 	FILE *rows = table_begin(&table, out);
 
@@ -94,8 +94,14 @@ static void print_times(const struct ordering *ordering, FILE *out)
 		if (before > 0)
 			fprintf(rows, "\t%.3f", after / before);
 		fputc('\n', rows);
+		worse = worse || after > 1.0005 * before;
 	}
 	table_end(&table, rows, "l  r");
+	if (worse)
+		fprintf(out,
+			"What takes longer gives way: orders are compared by tensor, %s, pipeline, and the first that "
+			"differs decides\n",
+			ordering->search.tree_first ? "tree, ring" : "ring, tree");
 	if (unknown)
 		fputs("-: not known, as the rates of hosts are not: give --rate RATE, or rate= in the cluster file\n",
 		      out);
@@ -172,7 +178,7 @@ static void print_uplinks(const struct ordering *ordering, FILE *out)
 	free(shown);
 }
 
-void ordering_print(const struct ordering *ordering, FILE *out)
+static void print_text(const struct ordering *ordering, FILE *out)
 {
 	const struct ranks_layout *layout = &ordering->layout;
 	char size[UNITS_BYTES];
@@ -204,29 +210,32 @@ void ordering_print(const struct ordering *ordering, FILE *out)
 	fputc('\n', out);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- files */
-
-void ordering_print_hostfile(const struct ordering *ordering, FILE *out)
+/* For a launcher: a host a line, a rank a line, or the numbers that torchrun wants on each host. */
+static void print_file(const struct ordering *ordering, const char *format, FILE *out)
 {
-	for (size_t i = 0; i < ordering->used; i++)
-		fprintf(out, "%s slots=%u\n", host_name(ordering, i), ordering->layout.gpus);
-}
+	unsigned gpus = ordering->layout.gpus;
 
-void ordering_print_slurm(const struct ordering *ordering, FILE *out)
-{
-	for (size_t i = 0; i < ordering->used; i++)
-		for (unsigned gpu = 0; gpu < ordering->layout.gpus; gpu++)
+	if (!strcmp(format, "torchrun"))
+		fprintf(out,
+			"# torchrun --nnodes=%zu --nproc_per_node=%u --master_addr=%s --node_rank=NODE_RANK\n"
+			"# NODE_RANK HOST RANKS\n",
+			ordering->used, gpus, host_name(ordering, 0));
+	for (size_t i = 0; i < ordering->used; i++) {
+		if (!strcmp(format, "torchrun"))
+			fprintf(out, "%zu %s %zu-%zu\n", i, host_name(ordering, i), i * gpus, (i + 1) * gpus - 1);
+		else if (!strcmp(format, "hostfile"))
+			fprintf(out, "%s slots=%u\n", host_name(ordering, i), gpus);
+		for (unsigned gpu = 0; gpu < gpus && !strcmp(format, "slurm"); gpu++)
 			fprintf(out, "%s\n", host_name(ordering, i));
+	}
 }
 
-void ordering_print_torchrun(const struct ordering *ordering, FILE *out)
+void ordering_print(const struct ordering *ordering, const char *format, FILE *out)
 {
-	fprintf(out, "# torchrun --nnodes=%zu --nproc_per_node=%u --master_addr=%s --node_rank=NODE_RANK\n",
-		ordering->used, ordering->layout.gpus, host_name(ordering, 0));
-	fputs("# NODE_RANK HOST RANKS\n", out);
-	for (size_t i = 0; i < ordering->used; i++)
-		fprintf(out, "%zu %s %zu-%zu\n", i, host_name(ordering, i), i * ordering->layout.gpus,
-			(i + 1) * ordering->layout.gpus - 1);
+	if (!strcmp(format, "text"))
+		print_text(ordering, out);
+	else
+		print_file(ordering, format, out);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- JSON */

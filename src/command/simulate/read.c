@@ -4,13 +4,10 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "command/command.h"
-#include "command/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ORDER_FILE_BYTES = 4 << 20 };
 
 static const char *const collective_words[SIMULATE_COLLECTIVE_COUNT] = {
 	[SIMULATE_ALLREDUCE] = "allreduce",         [SIMULATE_ALLGATHER] = "allgather",
@@ -31,55 +28,17 @@ const char *simulation_algorithm_word(enum simulate_algorithm algorithm)
 
 /* -------------------------------------------------------------------------------------------------------------- orders */
 
-static const char *host_name(const void *fabric, size_t index)
-{
-	return ((const struct simulate_fabric *)fabric)->host_names[index];
-}
-
-/* A name a line; '#' begins a comment. */
-static int order_of_text(char *text, const char *path, const struct simulate_fabric *fabric,
-			 struct simulation_case *one)
-{
-	int line = 0;
-
-	for (char *at; (at = strsep(&text, "\n"));) {
-		size_t host;
-
-		line++;
-		at[strcspn(at, "#")] = '\0';
-		parse_trim(at);
-		at += strspn(at, " \t");
-		if (!*at)
-			continue;
-		host = command_find_host(at, strlen(at), host_name, fabric, fabric->host_count);
-		if (host == fabric->host_count)
-			return command_failed(NULL, 0, "%s:%d: there is no host %.100s in this cluster", path, line,
-					      at);
-		for (size_t i = 0; i < one->host_count; i++)
-			if (one->order[i] == host)
-				return command_failed(NULL, 0, "%s:%d: the host %.100s is named a second time", path,
-						      line, at);
-		one->order[one->host_count++] = (uint32_t)host;
-	}
-	return one->host_count ? COMMAND_OK : command_failed(NULL, 0, "\"%s\" names no host", path);
-}
-
-static int order_of_file(const char *path, const struct simulate_fabric *fabric, struct simulation_case *one)
+static int order_of_file(const char *path, struct simulate_fabric *fabric, struct simulation_case *one)
 {
 	const char *name = strrchr(path, '/');
-	size_t bytes;
-	char *text;
-	int status = file_load(path, ORDER_FILE_BYTES, "an order is rank, leaf, random:SEED or a file", &text, &bytes);
+	uint64_t slots;
 
-	if (status != COMMAND_OK)
-		return status;
-	status = order_of_text(text, path, fabric, one);
-	free(text);
 	snprintf(one->order_word, sizeof(one->order_word), "%.60s", name ? name + 1 : path);
-	return status;
+	return simulation_hosts_of_file(path, "an order is rank, leaf, random:SEED or a file", fabric, one->order,
+					&one->host_count, &slots);
 }
 
-int simulation_order(const struct command_call *call, const char *word, const struct simulate_fabric *fabric,
+int simulation_order(const struct command_call *call, const char *word, struct simulate_fabric *fabric,
 		     struct simulation_case *one)
 {
 	uint64_t seed;
@@ -100,7 +59,6 @@ int simulation_order(const struct command_call *call, const char *word, const st
 						   "--order has \"%.100s\", expected random: and a number", word);
 		simulate_order_random(fabric, seed, one->order);
 	} else {
-		one->host_count = 0;
 		return order_of_file(word, fabric, one);
 	}
 	return r < 0 ? command_failed(NULL, r, "the order of ranks cannot be made") : COMMAND_OK;

@@ -72,8 +72,16 @@ int simulation_base(const struct command_call *call, const char *file, const cha
 /* The next item of a list with commas, cut off where it is too long. False: no more. */
 bool simulation_next_item(const char **rest, char item[static SIMULATION_ITEM_BYTES]);
 
+/*
+ * Hosts in the way of lists, "node[1-8],x3", or hosts files, with their domains or without: the fabric calls them as these do
+ * from then on. ret has room for all. An exit status.
+ */
+int simulation_hosts_of_list(const char *list, struct simulate_fabric *fabric, uint32_t *ret, size_t *ret_count);
+/* hint: of file_load. ret_slots: ranks that the first of its lines that says any gives a host; 0: none does. */
+int simulation_hosts_of_file(const char *path, const char *hint, struct simulate_fabric *fabric, uint32_t *ret,
+			     size_t *ret_count, uint64_t *ret_slots);
 /* One of --order's words, or a file: fills in order, order_word and host_count. */
-int simulation_order(const struct command_call *call, const char *word, const struct simulate_fabric *fabric,
+int simulation_order(const struct command_call *call, const char *word, struct simulate_fabric *fabric,
 		     struct simulation_case *one);
 
 /* --size; --latency. Say what is wrong; an exit status. */

@@ -112,6 +112,21 @@ static void tensor_groups_go_into_one_leaf(void **state)
 	assert_non_null(strstr(text, "leaf1 up                 7.50    0.00"));
 }
 
+/* Tensor groups inside leaves cost the pipeline its place there, which nobody is to find out by himself. */
+static void a_phase_that_gives_way_is_explained(void **state)
+{
+	static const char why[] = "What takes longer gives way: orders are compared by tensor, ";
+	char text[TEXT_BYTES], *at;
+
+	(void)state;
+	assert_int_equal(order(MIXED "--gpus 8 --tp 16 --pp 2", PROGRAM_STDOUT, text), COMMAND_OK);
+	at = strstr(text, why);
+	assert_non_null(at);
+	assert_memory_equal(at + strlen(why), "ring, tree, pipeline", 20);
+	assert_int_equal(order(MIXED, PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_null(strstr(text, why));
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
 	static const struct {
@@ -239,6 +254,7 @@ int main(void)
 		cmocka_unit_test(launchers_get_their_files),
 		cmocka_unit_test(a_hosts_file_is_read_in_any_way),
 		cmocka_unit_test(tensor_groups_go_into_one_leaf),
+		cmocka_unit_test(a_phase_that_gives_way_is_explained),
 		cmocka_unit_test(what_does_not_fit_is_refused),
 		cmocka_unit_test(a_wrong_hosts_file_is_said_with_its_line),
 		cmocka_unit_test(a_host_by_itself_has_no_tables),

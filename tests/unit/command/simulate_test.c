@@ -497,7 +497,9 @@ static void a_wrong_order_is_said_with_its_line(void **state)
 	assert_string_equal(text, words);
 	tree_put(path, "host1\nhost2\nhost1\n");
 	simulate(call, PROGRAM_STDERR, COMMAND_FAILED);
-	snprintf(words, sizeof(words), "tributary: %s:3: the host host1 is named a second time\n", path);
+	snprintf(words, sizeof(words),
+		 "tributary: %s:3: the host host1 is named in two places; a host's ranks have to follow each other\n",
+		 path);
 	assert_string_equal(text, words);
 }
 

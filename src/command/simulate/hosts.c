@@ -1,5 +1,5 @@
 /* Hosts by name, as lists and hosts files have them. */
-#include "command/cluster_order/ordering.h"
+#include "command/simulate/simulation.h"
 
 #include "base/log.h"
 #include "base/parse.h"
@@ -76,7 +76,7 @@ static int end(struct taking *taking, size_t *ret_count)
 	return taking->status;
 }
 
-int ordering_hosts_of_list(const char *list, struct simulate_fabric *fabric, uint32_t *ret, size_t *ret_count)
+int simulation_hosts_of_list(const char *list, struct simulate_fabric *fabric, uint32_t *ret, size_t *ret_count)
 {
 	struct cluster_word word = { list, strlen(list), 1, 1 };
 	struct diag diag = { 0 };
@@ -107,14 +107,14 @@ static uint64_t slots_of(const char *line)
 }
 
 /* "node1 slots=8", "node1:8", or a line for each rank; '#' begins a comment. */
-int ordering_hosts_of_file(const char *path, struct simulate_fabric *fabric, uint32_t *ret, size_t *ret_count,
-			   uint64_t *ret_slots)
+int simulation_hosts_of_file(const char *path, const char *hint, struct simulate_fabric *fabric, uint32_t *ret,
+			     size_t *ret_count, uint64_t *ret_slots)
 {
 	uint64_t slots = 0;
 	size_t bytes;
 	char *text, *rest;
 	struct taking taking;
-	int status = file_load(path, HOSTFILE_BYTES, NULL, &text, &bytes);
+	int status = file_load(path, HOSTFILE_BYTES, hint, &text, &bytes);
 
 	if (status != COMMAND_OK)
 		return status;
