@@ -220,12 +220,11 @@ static void print_full(const char *whose, const struct channels *channels, enum 
 		return;
 	at = (size_t)snprintf(text, sizeof(text), "%s busiest:", whose);
 	for (size_t i = 0; i < graph->load_count && i < LOADS_SHOWN && graph->loads[i].capacity_Bps; i++) {
-		char name[3 * TOPOLOGY_NAME_BYTES], clean[3 * TOPOLOGY_NAME_BYTES], load[64];
+		char name[3 * TOPOLOGY_NAME_BYTES], load[64];
 
 		plan_load_name(channels->topology, &graph->loads[i], name, sizeof(name));
-		term_clean(name, clean, sizeof(clean));
 		channels_load_words(channels, graph, &graph->loads[i], utf8, load, sizeof(load));
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s %s %s", i ? "," : "", clean, load);
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s %s %s", i ? "," : "", name, load);
 		if (at >= sizeof(text))
 			break;
 	}
@@ -267,14 +266,13 @@ static void print_sizes(const struct explained *explained, const struct term *te
 
 static void print_text(const struct explained *explained, const struct term *term, FILE *out)
 {
-	char words[160], name[TOPOLOGY_NAME_BYTES];
 	struct table table;
+	char words[160];
 	FILE *rows;
 
-	term_clean(explained->ours.topology->name[0] ? explained->ours.topology->name : "this machine", name,
-		   sizeof(name));
+	term_title(term, explained->ours.topology->name, out);
 	channels_request_words(&explained->ours, words, sizeof(words));
-	fprintf(out, "%s%s%s: %s\n", term_on(term, TERM_BOLD), name, term_off(term), words);
+	fprintf(out, "%s\n", words);
 	rows = table_begin(&table, out);
 	for (int i = 0; i < PLAN_PATTERN_COUNT; i++) {
 		enum plan_pattern pattern = (enum plan_pattern)i;

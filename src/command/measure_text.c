@@ -115,19 +115,17 @@ static void print_row(const struct topology *topology, uint32_t directed, const 
 {
 	const struct topology_link *link = &topology->links[directed / 2];
 	const struct topology_capacity *capacity = &link->capacity[directed % 2];
-	char name[2 * TOPOLOGY_NAME_BYTES + 16] = "", clean[2 * TOPOLOGY_NAME_BYTES + 16], rate[24], nominal[24],
-					    share[16] = "", by[TOPOLOGY_NAME_BYTES + 40];
+	char name[2 * TOPOLOGY_NAME_BYTES + 16] = "", rate[24], nominal[24], share[16] = "",
+					    by[TOPOLOGY_NAME_BYTES + 40];
 	bool measured = capacity->provenance >= TOPOLOGY_AT_LEAST;
 
 	(void)topology_directed_name(topology, directed, name, sizeof(name));
-	term_clean(name, clean, sizeof(clean));
-	limited_by(topology, directed, name, sizeof(name));
-	term_clean(name, by, sizeof(by));
+	limited_by(topology, directed, by, sizeof(by));
 	units_GBps(link->nominal_Bps, nominal);
 	view_rate_of(capacity, term->utf8, rate, sizeof(rate));
 	if (link->nominal_Bps && measured)
 		snprintf(share, sizeof(share), "%.0f %%", 100 * (double)capacity->rate_Bps / (double)link->nominal_Bps);
-	fprintf(rows, "%s\t%s\t%s\t%s\t%s\n", clean, link->nominal_Bps ? nominal : "-", measured ? rate : "-", share,
+	fprintf(rows, "%s\t%s\t%s\t%s\t%s\n", name, link->nominal_Bps ? nominal : "-", measured ? rate : "-", share,
 		by);
 }
 
@@ -149,8 +147,8 @@ static void print_links(const struct topology *topology, const struct term *term
 
 static void print_limits(const struct topology *topology, FILE *out)
 {
-	char rate[24], name[TOPOLOGY_NAME_BYTES];
 	bool any = false;
+	char rate[24];
 
 	for (size_t i = 0; i < topology->limit_count; i++) {
 		const struct topology_limit *limit = &topology->limits[i];
@@ -158,8 +156,7 @@ static void print_limits(const struct topology *topology, FILE *out)
 		if (limit->capacity.provenance < TOPOLOGY_AT_LEAST)
 			continue;
 		view_rate_of(&limit->capacity, false, rate, sizeof(rate));
-		term_clean(limit->name, name, sizeof(name));
-		fprintf(out, "%s%s  %s GB/s together\n", any ? "" : "\n", name, rate);
+		fprintf(out, "%s%s  %s GB/s together\n", any ? "" : "\n", limit->name, rate);
 		any = true;
 	}
 }

@@ -107,10 +107,8 @@ static void warn(const struct channels *channels)
 	if (request->hosts <= 1)
 		return;
 	fputs("tributary: and for network devices in this order:", stderr);
-	for (size_t i = 0; i < request->nic_count; i++) {
-		term_clean(vertices[request->nics[i]].name, clean, sizeof(clean));
-		fprintf(stderr, "%s %zu %s", i ? "," : "", i, clean);
-	}
+	for (size_t i = 0; i < request->nic_count; i++)
+		fprintf(stderr, "%s %zu %s", i ? "," : "", i, vertices[request->nics[i]].name);
 	fputs(" (--nets gives another)\n", stderr);
 }
 

@@ -59,6 +59,14 @@ const char *term_off(const struct term *term)
 	return term->colour ? "\033[0m" : "";
 }
 
+void term_title(const struct term *term, const char *name, FILE *out)
+{
+	char clean[256];
+
+	term_clean(*name ? name : "this machine", clean, sizeof(clean));
+	fprintf(out, "%s%s%s: ", term_on(term, TERM_BOLD), clean, term_off(term));
+}
+
 void term_bar(const struct term *term, double share, size_t cells, enum term_colour colour, FILE *out)
 {
 	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };

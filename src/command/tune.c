@@ -123,13 +123,12 @@ static void print_rates(const struct tuned *tuned, FILE *out)
 
 static void print_text(const struct tuned *tuned, const struct term *term, FILE *out)
 {
-	char words[160], name[TOPOLOGY_NAME_BYTES];
 	struct channels_tuned lines[SIZES];
+	char words[160];
 
-	term_clean(tuned->channels.topology->name[0] ? tuned->channels.topology->name : "this machine", name,
-		   sizeof(name));
+	term_title(term, tuned->channels.topology->name, out);
 	channels_request_words(&tuned->channels, words, sizeof(words));
-	fprintf(out, "%s%s%s: %s\n", term_on(term, TERM_BOLD), name, term_off(term), words);
+	fprintf(out, "%s\n", words);
 	print_rates(tuned, out);
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
 		compute(tuned, (enum predict_collective)c, lines);

@@ -25,12 +25,8 @@ static int complain(const struct devices *devices, const char *what)
 	const char *plural = devices->kind == TOPOLOGY_GPU ? "GPUs" : "NICs";
 
 	fprintf(stderr, "tributary: %s; the machine has the %s", what, plural);
-	for (size_t i = 0; i < devices->count; i++) {
-		char clean[TOPOLOGY_NAME_BYTES];
-
-		term_clean(vertices[devices->list[i]].name, clean, sizeof(clean));
-		fprintf(stderr, "%s%s", i ? ", " : " ", clean);
-	}
+	for (size_t i = 0; i < devices->count; i++)
+		fprintf(stderr, "%s%s", i ? ", " : " ", vertices[devices->list[i]].name);
 	fputc('\n', stderr);
 	return COMMAND_FAILED;
 }
@@ -160,7 +156,6 @@ static bool same_gpu(const struct topology *topology, uint32_t a, uint32_t b)
 /* One slice of each GPU: the first, unless the user names another. */
 static int keep_one_slice(const struct topology *topology, bool named, uint32_t *gpus, size_t *count)
 {
-	char clean[2][TOPOLOGY_NAME_BYTES];
 	size_t kept = 0, all = *count;
 
 	for (size_t i = 0; i < all; i++) {
@@ -174,9 +169,8 @@ static int keep_one_slice(const struct topology *topology, bool named, uint32_t 
 		}
 		if (!named)
 			continue;
-		term_clean(topology->vertices[gpus[same]].name, clean[0], sizeof(clean[0]));
-		term_clean(topology->vertices[gpus[i]].name, clean[1], sizeof(clean[1]));
-		fprintf(stderr, "tributary: " NCCL_REFUSES ": name one of %s and %s\n", clean[0], clean[1]);
+		fprintf(stderr, "tributary: " NCCL_REFUSES ": name one of %s and %s\n",
+			topology->vertices[gpus[same]].name, topology->vertices[gpus[i]].name);
 		return COMMAND_FAILED;
 	}
 	if (kept < all)

@@ -19,22 +19,15 @@ struct printer {
 	bool any_host; /* a hop through host memory was printed */
 };
 
-static void clean_name(const struct topology *topology, uint32_t vertex, char *text, size_t text_bytes)
-{
-	term_clean(topology->vertices[vertex].name, text, text_bytes);
-}
-
 /* " -PIX> gpu1", and a star for a hop through host memory. A tree goes both ways. */
 /* aside: from where the step before it was from, too. */
 static void step_words(struct printer *printer, const struct channels_hop *hop, bool both, bool aside, char *text,
 		       size_t text_bytes)
 {
-	const struct topology *topology = printer->channels->topology;
-	char name[TOPOLOGY_NAME_BYTES];
+	const char *name = printer->channels->topology->vertices[hop->to].name;
 	const char *line = printer->term->utf8 ? "─" : "-", *arrow = printer->term->utf8 ? "→" : ">";
 	const char *back = printer->term->utf8 ? "←" : "<";
 
-	clean_name(topology, hop->to, name, sizeof(name));
 	printer->any_host |= hop->host;
 	if (aside) {
 		snprintf(text, text_bytes, ", %s%s %s", topology_class_word(hop->path_class), hop->host ? "*" : "",
@@ -71,7 +64,7 @@ static size_t print_channel(struct printer *printer, enum plan_pattern pattern, 
 		snprintf(label, sizeof(label), "%zu-%zu", channel * graph->copies, last);
 	else
 		snprintf(label, sizeof(label), "%zu", channel);
-	clean_name(channels->topology, first, text, sizeof(text));
+	snprintf(text, sizeof(text), "%s", channels->topology->vertices[first].name);
 	fprintf(printer->out, "%*s  %s", LABEL_COLUMNS, label, text);
 	column = LABEL_COLUMNS + 2 + strlen(text);
 	for (size_t i = 0; i < count; i++) {
@@ -96,13 +89,12 @@ static void print_load(const struct printer *printer, const struct channels_grap
 {
 	bool full = channels_load_is_full(graph, load);
 	double share = channels_load_share(graph, load);
-	char name[3 * TOPOLOGY_NAME_BYTES], clean[3 * TOPOLOGY_NAME_BYTES], rate[UNITS_BYTES], most[24];
+	char name[3 * TOPOLOGY_NAME_BYTES], rate[UNITS_BYTES], most[24];
 	const struct term *term = printer->term;
 
 	plan_load_name(printer->channels->topology, load, name, sizeof(name));
-	term_clean(name, clean, sizeof(clean));
 	channels_capacity_words(printer->channels->topology, load, term->utf8, most, sizeof(most));
-	fprintf(rows, "%s\t%s of\t%s\t%d %%\t", clean, units_GBps((uint64_t)channels_load_Bps(graph, load), rate), most,
+	fprintf(rows, "%s\t%s of\t%s\t%d %%\t", name, units_GBps((uint64_t)channels_load_Bps(graph, load), rate), most,
 		(int)(share * 100 + 0.01));
 	/* Only what is full fills it. */
 	term_bar(term, full ? 1 : fmin(share, 1 - 1.0 / BAR_CELLS), BAR_CELLS, full ? TERM_ORANGE : TERM_BLUE, rows);
@@ -203,13 +195,11 @@ static void print_gain(const struct printer *printer, const struct channels *oth
 
 static void print_graphs(struct printer *printer)
 {
-	char words[160], name[TOPOLOGY_NAME_BYTES];
+	char words[160];
 
-	term_clean(printer->channels->topology->name[0] ? printer->channels->topology->name : "this machine", name,
-		   sizeof(name));
+	term_title(printer->term, printer->channels->topology->name, printer->out);
 	channels_request_words(printer->channels, words, sizeof(words));
-	fprintf(printer->out, "%s%s%s: %s, channels by %s\n", term_on(printer->term, TERM_BOLD), name,
-		term_off(printer->term), words, printer->channels->maker);
+	fprintf(printer->out, "%s, channels by %s\n", words, printer->channels->maker);
 	for (int i = 0; i < PLAN_PATTERN_COUNT; i++)
 		if (printer->channels->has[i])
 			print_graph(printer, (enum plan_pattern)i);

@@ -52,12 +52,11 @@ static void print_vertex(const struct tree *tree, uint32_t vertex, const char *p
 {
 	const struct topology_vertex *at = &tree->view->topology->vertices[vertex];
 	bool is_root = tree->view->parent[vertex] == TOPOLOGY_NONE;
-	char name[TOPOLOGY_NAME_BYTES], words[TOPOLOGY_TEXT_BYTES + 80], clean[TOPOLOGY_TEXT_BYTES + 80];
+	char words[TOPOLOGY_TEXT_BYTES + 80], clean[TOPOLOGY_TEXT_BYTES + 80];
 
-	term_clean(at->name, name, sizeof(name));
 	view_vertex_words(at, words, sizeof(words));
 	term_clean(words, clean, sizeof(clean));
-	fprintf(tree->rows, "%s%s%s%s%s%s", is_root ? term_on(tree->term, TERM_BOLD) : "", prefix, name,
+	fprintf(tree->rows, "%s%s%s%s%s%s", is_root ? term_on(tree->term, TERM_BOLD) : "", prefix, at->name,
 		*clean ? "  " : "", clean, is_root ? term_off(tree->term) : "");
 	if (is_root)
 		fputc('\n', tree->rows);
@@ -98,13 +97,10 @@ static void print_other_links(const struct tree *tree)
 	for (uint32_t i = 0; i < topology->link_count; i++) {
 		const char *lower = topology->vertices[topology->links[i].lower].name;
 		const char *upper = topology->vertices[topology->links[i].upper].name;
-		char name[2 * TOPOLOGY_NAME_BYTES + 16], clean[2 * TOPOLOGY_NAME_BYTES + 16];
 
 		if (view_is_tree_link(tree->view, i))
 			continue;
-		snprintf(name, sizeof(name), "%s %s %s", lower, tree->term->utf8 ? "↔" : "--", upper);
-		term_clean(name, clean, sizeof(clean));
-		fprintf(tree->rows, "%s%s", any ? "" : "\n", clean);
+		fprintf(tree->rows, "%s%s %s %s", any ? "" : "\n", lower, tree->term->utf8 ? "↔" : "--", upper);
 		print_link(tree, i);
 		any = true;
 	}
@@ -114,7 +110,7 @@ static void print_other_links(const struct tree *tree)
 static void print_limits(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
-	char name[2 * TOPOLOGY_NAME_BYTES + 16], clean[2 * TOPOLOGY_NAME_BYTES + 16], rate[24];
+	char name[2 * TOPOLOGY_NAME_BYTES + 16], rate[24];
 	bool any = false;
 
 	for (size_t i = 0; i < topology->limit_count; i++) {
@@ -123,15 +119,11 @@ static void print_limits(const struct tree *tree)
 		if (limit->capacity.provenance < TOPOLOGY_AT_LEAST)
 			continue;
 		view_rate_of(&limit->capacity, tree->term->utf8, rate, sizeof(rate));
-		term_clean(limit->name, clean, sizeof(clean));
-		fprintf(tree->out, "%s%s: %s GB/s together:", any ? "" : "\n", clean, rate);
+		fprintf(tree->out, "%s%s: %s GB/s together:", any ? "" : "\n", limit->name, rate);
 		any = true;
-		for (size_t j = 0; j < limit->member_count; j++) {
-			if (topology_directed_name(topology, limit->members[j], name, sizeof(name)))
-				continue;
-			term_clean(name, clean, sizeof(clean));
-			fprintf(tree->out, " %s", clean);
-		}
+		for (size_t j = 0; j < limit->member_count; j++)
+			if (!topology_directed_name(topology, limit->members[j], name, sizeof(name)))
+				fprintf(tree->out, " %s", name);
 		fputc('\n', tree->out);
 	}
 }
@@ -158,7 +150,7 @@ static void pair_text(const struct topology *topology, uint32_t from, uint32_t t
 static int print_pairs(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
-	char text[40], clean[TOPOLOGY_NAME_BYTES];
+	char text[40];
 	struct table table;
 	bool host = false;
 	FILE *rows;
@@ -171,13 +163,10 @@ static int print_pairs(const struct tree *tree)
 	if (count > 1 && count <= PAIRS_MAX) {
 		rows = table_begin(&table, tree->out);
 		fputs("\nfrom \\ to", rows);
+		for (size_t i = 0; i < count; i++)
+			fprintf(rows, "\t%s", topology->vertices[gpus[i]].name);
 		for (size_t i = 0; i < count; i++) {
-			term_clean(topology->vertices[gpus[i]].name, clean, sizeof(clean));
-			fprintf(rows, "\t%s", clean);
-		}
-		for (size_t i = 0; i < count; i++) {
-			term_clean(topology->vertices[gpus[i]].name, clean, sizeof(clean));
-			fprintf(rows, "\n%s", clean);
+			fprintf(rows, "\n%s", topology->vertices[gpus[i]].name);
 			for (size_t j = 0; j < count; j++) {
 				pair_text(topology, gpus[i], gpus[j], text, sizeof(text));
 				host |= strchr(text, '*') != NULL;
@@ -194,22 +183,21 @@ static int print_pairs(const struct tree *tree)
 static void print_head(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
-	char summary[240], name[TOPOLOGY_NAME_BYTES];
+	char summary[240];
 
 	view_summary(tree->view, summary, sizeof(summary));
-	term_clean(topology->name[0] ? topology->name : "this machine", name, sizeof(name));
-	fprintf(tree->out, "%s%s%s: %s\n\n", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), summary);
+	term_title(tree->term, topology->name, tree->out);
+	fprintf(tree->out, "%s\n\n", summary);
 	fputs("\tlink\tup\tdown GB/s\tof nominal\t\n", tree->rows);
 }
 
 static void print_foot(const struct tree *tree)
 {
-	char text[512], clean[512];
+	char text[512];
 
 	view_bottleneck(tree->view, tree->term->utf8, text, sizeof(text));
-	term_clean(text, clean, sizeof(clean));
-	if (*clean)
-		fprintf(tree->out, "\n%s%s%s.\n", term_on(tree->term, TERM_BOLD), clean, term_off(tree->term));
+	if (*text)
+		fprintf(tree->out, "\n%s%s%s.\n", term_on(tree->term, TERM_BOLD), text, term_off(tree->term));
 	fprintf(tree->out,
 		"\n%sup: towards the CPU. (12.0): nominal. ~12.0: assumed. %s12.0: at least, something else was the "
 		"limit.%s\n",
