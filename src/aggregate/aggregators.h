@@ -89,7 +89,7 @@ bool aggregators_reach(struct bootstrap *bootstrap);
 enum aggregators_incoming_result {
 	AGGREGATORS_INCOMING_NONE,  /* no aggregator's, as far as can be told */
 	AGGREGATORS_INCOMING_TAKEN, /* the connection is taken */
-	AGGREGATORS_INCOMING_LATER, /* an aggregator's that was faster than the coordinator's word: ask again */
+	AGGREGATORS_INCOMING_LATER, /* an aggregator's that was faster than the coordinator's decision: ask again */
 };
 enum aggregators_incoming_result aggregators_incoming(struct bootstrap *bootstrap,
 						      struct transport_connection *connection, const uint8_t *bytes,

@@ -2,7 +2,7 @@
  * The agreement. Every member reports its facts to the coordinator; the coordinator tells all of them who is in the group
  * and in which order; every member connects to every other and reports that it is ready; the coordinator says go. Whatever
  * goes wrong before that ends in the coordinator's "no", with one reason for all. The coordinator decides after three
- * quarters of the time at the latest, so that its word still reaches those who wait for it.
+ * quarters of the time at the latest, so that its decision still reaches those who wait for it.
  */
 #include "aggregate/bootstrap.h"
 #include "aggregate/schedule.h"

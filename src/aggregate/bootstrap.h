@@ -9,7 +9,7 @@
 #include "aggregate/group.h"
 
 enum {
-	/* What of a handle says whose it is: in the rest the connecting side keeps its place. */
+	/* What of a handle says whose it is: the transport uses the last bytes while it connects. */
 	BOOTSTRAP_HANDLE_BYTES = AGGREGATE_HANDLE_BYTES - 8,
 	/* Connections to each member: for small operations and the agreement, and for large ones. */
 	BOOTSTRAP_SMALL = 0,
@@ -67,7 +67,7 @@ struct bootstrap {
 	uint64_t late_ns; /* a member: not to be waited for any longer */
 	bool progressed;
 	bool said_no; /* the coordinator */
-	/* A member's words with the coordinator. */
+	/* A member's messages with the coordinator. */
 	struct bootstrap_message report_out, decision_in;
 	uint8_t report_bytes[MEMBER_WIRE_REPORT_BYTES];
 	uint8_t *decision_bytes; /* decision and facts of all */

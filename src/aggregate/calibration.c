@@ -23,13 +23,13 @@
 #define PAUSE_NS            (10 * NS_PER_MS)
 
 /* What all members agree on after a round: the greatest of each. */
-struct word {
+struct measurement {
 	uint64_t time_ns, disturbed;
 };
 
 struct calibration {
 	struct group *group;
-	struct word own, all;
+	struct measurement own, all;
 	uint8_t *memory; /* an input, then results: what is in them matters to nobody */
 	uint64_t timeout_ns;
 	uint64_t spent_ns; /* as agreed */
@@ -115,7 +115,7 @@ static int operations_time(struct calibration *calibration, size_t bytes, uint32
 	uint64_t began_ns = clock_now_ns();
 	int r = 0;
 
-	calibration->own = (struct word){ 0 };
+	calibration->own = (struct measurement){ 0 };
 	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++)
 		r = group_reduce(calibration->group, calibration->memory,
 				 calibration->memory + (i + 1) * SCHEDULE_RATES_MOST_BYTES, bytes, REDUCE_UINT8,

@@ -1,4 +1,4 @@
-/* The engine and its thread, which gives every group its turns and sleeps when none has anything to do. */
+/* The engine and its thread, which polls every group and sleeps when none has anything to do. */
 #include "aggregate/group.h"
 #include "aggregate/aggregators.h"
 #include "aggregate/pin.h"
@@ -21,9 +21,9 @@ enum {
 	IDLE_MS = 1000,
 	BUSY_MS = 100, /* everything is looked at then, whatever was reported */
 	SOON_MS = 1,
-	HELP_TURNS = 4,
+	HELP_PASSES = 4,
 	SPREAD_MOST = 8, /* hosts that count of those that a host sends to */
-	QUEUE_BITS = 16, /* of an event's key: which of the group's queues; the rest: which group */
+	QUEUE_BITS = 16, /* of an event's key: which of the group's queues; the higher ones: which group */
 };
 #define HELP_LASTS_NS (2 * NS_PER_MS)
 _Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << QUEUE_BITS, "a queue's number in an event");
@@ -124,9 +124,9 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 	}
 }
 
-static void turn(struct group *group, struct engine_look *look)
+static void poll_group(struct group *group, struct engine_pass *pass)
 {
-	bool all = look->all || !group->watched, missed = group->missed;
+	bool all = pass->all || !group->watched, missed = group->missed;
 
 	group->missed = atomic_load(&group->wanted);
 	if (group->missed)
@@ -135,14 +135,14 @@ static void turn(struct group *group, struct engine_look *look)
 	if (!group->closed && !group->error) {
 		if (missed)
 			queue_stir_all(group);
-		if (look->soon || all)
+		if (pass->soon || all)
 			group_stir(group, all);
-		stir_by_events(group, look->events, look->event_count);
-		look->progressed |= group_turn(group, look->now_ns);
-		look->received |= group->received;
-		look->busy |= !group->error && !group_is_idle(group);
-		look->wants_soon |= group->soon || !group->watched;
-		look->wants_now |= group->now;
+		stir_by_events(group, pass->events, pass->event_count);
+		pass->progressed |= group_poll(group, pass->now_ns);
+		pass->received |= group->received;
+		pass->busy |= !group->error && !group_is_idle(group);
+		pass->wants_soon |= group->soon || !group->watched;
+		pass->wants_now |= group->now;
 	}
 	pthread_mutex_unlock(&group->lock);
 }
@@ -153,7 +153,7 @@ static void unuse(struct group *group)
 		group_free(group);
 }
 
-static void turns(struct aggregate_engine *engine, struct engine_look *look)
+static void poll_groups(struct aggregate_engine *engine, struct engine_pass *pass)
 {
 	struct group *group, *next;
 
@@ -161,11 +161,11 @@ static void turns(struct aggregate_engine *engine, struct engine_look *look)
 	for (group = engine->groups; group; group = next) {
 		group->users++;
 		pthread_mutex_unlock(&engine->lock);
-		turn(group, look);
+		poll_group(group, pass);
 		pthread_mutex_lock(&engine->lock);
 		/* Of one that was taken out nobody knows any more which came next: from the first, as events come but once. */
 		next = group->forgotten ? engine->groups : group->next;
-		look->progressed |= group->forgotten;
+		pass->progressed |= group->forgotten;
 		unuse(group);
 	}
 	pthread_mutex_unlock(&engine->lock);
@@ -179,27 +179,27 @@ static int idle_ms(const struct aggregate_engine *engine)
 	return part_ms < IDLE_MS ? (int)part_ms : IDLE_MS;
 }
 
-/* One turn of every group, with these events. The caller has the engine's drive. */
+/* Polls every group, with these events. The caller has the engine's drive. */
 static void step(struct aggregate_engine *engine, const struct epoll_event *events, int count)
 {
-	struct engine_look *look = &engine->look;
+	struct engine_pass *pass = &engine->pass;
 	uint64_t drained, now_ns = clock_now_ns();
 
 	for (int i = 0; i < count; i++)
 		if (!events[i].data.u64 && read(engine->wake_fd, &drained, sizeof(drained)) < 0)
 			continue; /* somebody else's wake-up: none the worse */
-	look->now_ns = now_ns;
-	look->events = events;
-	look->event_count = count > 0 ? count : 0;
-	/* What came whole has left room for what waits. */
-	look->soon = look->received || clock_elapsed_ns(look->soon_ns, now_ns) >= SOON_MS * NS_PER_MS;
-	if (look->soon)
-		look->soon_ns = now_ns;
-	look->all = clock_elapsed_ns(look->all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
-	if (look->all)
-		look->all_ns = now_ns;
-	look->progressed = look->received = look->busy = look->wants_soon = look->wants_now = false;
-	turns(engine, look);
+	pass->now_ns = now_ns;
+	pass->events = events;
+	pass->event_count = count > 0 ? count : 0;
+	/* What was received whole made space for what waits. */
+	pass->soon = pass->received || clock_elapsed_ns(pass->soon_ns, now_ns) >= SOON_MS * NS_PER_MS;
+	if (pass->soon)
+		pass->soon_ns = now_ns;
+	pass->all = clock_elapsed_ns(pass->all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
+	if (pass->all)
+		pass->all_ns = now_ns;
+	pass->progressed = pass->received = pass->busy = pass->wants_soon = pass->wants_now = false;
+	poll_groups(engine, pass);
 }
 
 void engine_help(struct aggregate_engine *engine)
@@ -208,9 +208,9 @@ void engine_help(struct aggregate_engine *engine)
 
 	if (pthread_mutex_trylock(&engine->drive) != 0)
 		return; /* somebody is at it */
-	for (unsigned i = 0; i < HELP_TURNS; i++) {
+	for (unsigned i = 0; i < HELP_PASSES; i++) {
 		step(engine, events, epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, 0));
-		if (!engine->look.progressed)
+		if (!engine->pass.progressed)
 			break;
 	}
 	atomic_store_explicit(&engine->helped_ns, clock_now_ns(), memory_order_relaxed);
@@ -238,22 +238,22 @@ static bool nap_while_helped(const struct aggregate_engine *engine)
 }
 
 /* Returns the number of events. */
-static int rest(struct aggregate_engine *engine, const struct engine_look *look, uint64_t posts,
-		struct epoll_event *events)
+static int wait_for_events(struct aggregate_engine *engine, const struct engine_pass *pass, uint64_t posts,
+			   struct epoll_event *events)
 {
 	int count = 0;
 
 	if (nap_while_helped(engine))
 		return 0;
-	if (look->progressed && !look->wants_now)
-		return 0; /* what that made room for comes first, and costs no system call */
-	if (look->wants_now)
+	if (pass->progressed && !pass->wants_now)
+		return 0; /* what that made space for comes first, and costs no system call */
+	if (pass->wants_now)
 		return epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, 0);
 	atomic_store(&engine->sleeps, true);
 	if (atomic_load(&engine->posts) == posts)
 		count = epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE,
-				   !look->busy        ? idle_ms(engine)
-				   : look->wants_soon ? SOON_MS
+				   !pass->busy        ? idle_ms(engine)
+				   : pass->wants_soon ? SOON_MS
 						      : BUSY_MS);
 	atomic_store(&engine->sleeps, false);
 	return count;
@@ -264,7 +264,7 @@ static void *run(void *arg)
 	struct aggregate_engine *engine = arg;
 	struct epoll_event events[EVENTS_AT_ONCE];
 	struct transport_properties properties;
-	struct engine_look look;
+	struct engine_pass pass;
 	int count = 0;
 
 	if (engine->setup.ops->device_properties(engine->setup.transport, engine->device, &properties) == 0)
@@ -274,9 +274,9 @@ static void *run(void *arg)
 
 		pthread_mutex_lock(&engine->drive);
 		step(engine, events, count);
-		look = engine->look;
+		pass = engine->pass;
 		pthread_mutex_unlock(&engine->drive);
-		count = rest(engine, &look, posts, events);
+		count = wait_for_events(engine, &pass, posts, events);
 	}
 	return NULL;
 }

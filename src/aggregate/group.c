@@ -173,7 +173,7 @@ size_t group_segment_count(const struct group *group, size_t bytes, size_t count
 	return segments ? segments : 1;
 }
 
-/* ------------------------------------------------------------------------------------------------- in a turn */
+/* ------------------------------------------------------------------------------------------------- while polled */
 
 void group_break(struct group *group, int error, const char *fmt, ...)
 {

@@ -3,9 +3,9 @@
  * docs/design/aggregation.md says how it fits together.
  *
  * Threads. A group is made by its caller's thread (connect.c) and then belongs to whoever has engine.drive, the engine's
- * thread or a caller that waits (engine_help), who holds group.lock for each turn that it gives to the group. Callers
+ * thread or a caller that waits (engine_help), who holds group.lock while it polls the group. Callers
  * post operations into a ring and look at atomics, and wait for no lock; only closing takes group.lock, and so waits for
- * the end of a turn at most. Locks in this order: engine.drive, engine.lock, group.lock.
+ * the end of a poll at most. Locks in this order: engine.drive, engine.lock, group.lock.
  */
 #ifndef TRIBUTARY_AGGREGATE_GROUP_H
 #define TRIBUTARY_AGGREGATE_GROUP_H
@@ -66,7 +66,7 @@ enum transfer_class {
 	TRANSFER_URGENT,    /* both sides are at it, so it never waits for what a caller does */
 };
 
-/* One message on its way, or waiting for its turn. Belongs to whoever waits for it. */
+/* One message on its way, or waiting to be posted. Belongs to whoever waits for it. */
 TAILQ_HEAD(transfer_list, transfer);
 struct transfer {
 	TAILQ_ENTRY(transfer) link;
@@ -76,7 +76,7 @@ struct transfer {
 	int tag;
 	enum transfer_class class;
 	uint64_t number; /* of the segment; of others: not used */
-	uint64_t turn;   /* which of the queue's it is, by posting */
+	uint64_t posted; /* its number among those of the queue, in order of posting */
 	struct transport_request *request;
 	void (*done)(struct group *group, struct transfer *transfer); /* may add transfers, and break the group */
 	void *owner;
@@ -89,7 +89,7 @@ struct queue {
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
 	bool over; /* to an aggregator that is lost: whatever is here, or comes, is through at once, and brings nothing */
-	bool ready, soon;                      /* worth a look now; within a millisecond */
+	bool ready, soon;                      /* to be polled now; within a millisecond */
 	bool added;                            /* worth posting */
 	bool asks;                             /* a receive was posted whose message is asked for */
 	bool lost;                             /* nothing more comes than what has come */
@@ -97,7 +97,7 @@ struct queue {
 	struct transfer_list segmented;        /* the same, in order of numbers */
 	struct transfer_list posted;           /* in order of posting */
 	unsigned small_count, segmented_count; /* posted */
-	uint64_t turn;                         /* of the next to be posted */
+	uint64_t next_posted;                  /* number of the next to be posted */
 };
 
 /*
@@ -167,7 +167,7 @@ struct operation {
 	bool commits;      /* it is done when all agree that it is */
 	bool poisoned;     /* some of its segments brought nothing */
 	uint8_t *kept;     /* the input, where the result overwrites the caller's */
-	size_t kept_bytes; /* room in it */
+	size_t kept_bytes; /* allocated */
 	/* What others must still say about it, and what must still go out. */
 	unsigned waits;
 	uint8_t check_out[MEMBER_WIRE_OPERATION_BYTES];
@@ -263,7 +263,7 @@ struct group {
 	pthread_mutex_t lock;
 	_Atomic bool wanted;  /* somebody waits for the lock */
 	bool closed;          /* under the lock */
-	int broken;           /* the engine's: 0, or why the group ends after this turn */
+	int broken;           /* the engine's: 0, or why the group ends after this poll */
 	_Atomic int error;    /* 0, or what every call returns from now on; set when no buffer is in use any more */
 	_Atomic bool refused; /* there was no memory for an operation: the group is to end */
 	int device;
@@ -313,7 +313,7 @@ struct group {
 	/* members.c: since when nothing has moved, when that was looked at, and whether all connections were asked since. */
 	uint64_t moved_ns, looked_ns;
 	bool asked;
-	bool missed; /* events may have come for it while it had no turn. Under the engine's drive */
+	bool missed; /* events may have come for it while it was not polled. Under the engine's drive */
 
 	_Atomic uint64_t operations_done, segments_done, flat_done, parts_done, bytes_sent, bytes_received,
 		bytes_copied, messages_sent;
@@ -332,8 +332,8 @@ static inline size_t group_queues(const struct group *group)
 	return group->count + group->node_count;
 }
 
-/* What the last turn of all groups came to, and when some things were looked at last. */
-struct engine_look {
+/* What the last pass over all groups came to, and when some things were polled last. */
+struct engine_pass {
 	const struct epoll_event *events;
 	int event_count;
 	bool soon, all; /* which queues are worth it, besides those of the events */
@@ -351,11 +351,11 @@ struct aggregate_engine {
 	pthread_t thread;
 	bool runs;
 	int device;                 /* of the first group */
-	pthread_mutex_t drive;      /* before all other locks: who has it gives the groups their turns */
-	struct engine_look look;    /* under it */
+	pthread_mutex_t drive;      /* before all other locks: who has it polls the groups */
+	struct engine_pass pass;    /* under it */
 	_Atomic uint64_t helped_ns; /* when a caller did last */
 	_Atomic bool stop, sleeps;
-	_Atomic uint64_t posts; /* so far, and other reasons to look */
+	_Atomic uint64_t posts; /* so far, and other reasons to poll */
 	uint64_t serial;        /* of the newest group */
 	int epoll_fd, wake_fd;
 };
@@ -391,7 +391,7 @@ void group_find_facts(struct group *group);
 size_t group_segment_count(const struct group *group, size_t bytes, size_t count);
 const char *group_host(const struct group *group, size_t position);
 /*
- * It is to end: nothing more is begun, and when the turn is through every connection is closed, and only then the callers
+ * It is to end: nothing more is begun, and when the poll is through every connection is closed, and only then the callers
  * know. `why` names the member. The first one counts.
  */
 void group_break(struct group *group, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -418,9 +418,9 @@ static inline void operation_transferred(struct operation *operation)
 }
 
 /* progress.c */
-/* One turn. True: something moved. */
-bool group_turn(struct group *group, uint64_t now_ns);
-/* Connections with something under way are worth a look: those that asked for one soon, or all. */
+/* True: something moved. */
+bool group_poll(struct group *group, uint64_t now_ns);
+/* Connections with something under way are to be polled: those that asked for one soon, or all. */
 void group_stir(struct group *group, bool all);
 bool group_is_idle(const struct group *group);
 
@@ -435,18 +435,18 @@ static inline struct queue *queue_large(const struct group *group, struct queue 
 }
 void queue_init(struct queue *queue, const struct transport_ops *ops, bool sends);
 void queue_add(struct queue *queue, struct transfer *transfer);
-/* Posts what may be posted and looks what is done. 0, or why the connection has ended with something under way. */
+/* Posts what may be posted and tests what is posted. 0, or why the connection has ended with something under way. */
 int queue_progress(struct group *group, struct queue *queue);
 bool queue_is_empty(const struct queue *queue);
-/* All, also where nothing is under way, are looked at in the next turn: events may have been missed. */
+/* All, also where nothing is under way, are polled next time: events may have been missed. */
 void queue_stir_all(struct group *group);
-/* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
+/* Closes it; all that waits there is through in the next polls, as `received` 0. Not from within a transfer's done(). */
 void queue_lose(struct queue *queue);
 void queue_close(struct queue *queue);
 void queue_close_all(struct group *group);
 
 /* members.c */
-/* After each turn: ends a group in which others wait for each other, as a member has left. */
+/* After each poll: ends a group in which others wait for each other, as a member has left. */
 void members_watch(struct group *group, uint64_t now_ns);
 
 /* memory.c */
@@ -455,7 +455,7 @@ void group_register_own(struct group *group);
 
 /* combine.c */
 /*
- * inputs[0] ∘ inputs[1] ∘ … of any number. scratch: NULL, or room for `count` elements, which may be one of the first
+ * inputs[0] ∘ inputs[1] ∘ … of any number. scratch: NULL, or space for `count` elements, which may be one of the first
  * REDUCE_INPUTS_MAX inputs; needed if there are more than that. to: may be one of the inputs.
  */
 void combine(const struct group *group, const struct operation *operation, void *to, void *scratch, size_t input_count,
@@ -516,7 +516,7 @@ int small_init(struct group *group);
 void small_fini(struct group *group);
 enum operation_scheme small_scheme(const struct group *group, size_t bytes);
 size_t small_part_count(const struct group *group, size_t bytes);
-/* Small operations, and the messages about large ones, as far as there is room. */
+/* Small operations, and the messages about large ones, as far as there is space. */
 void small_begin(struct group *group);
 /* All messages of a small operation are here and gone: the result. */
 void small_end(struct group *group, struct operation *operation);
@@ -529,7 +529,7 @@ void engine_adopt(struct aggregate_engine *engine, struct group *group);
 /* Out of the list; freed when the thread is done with it. */
 void engine_forget(struct aggregate_engine *engine, struct group *group);
 void engine_wake(struct aggregate_engine *engine);
-/* A caller that waits gives the groups their turns, unless somebody is at it: no wake-up of a thread, no change of one. */
+/* A caller that waits polls the groups, unless somebody is at it: no wake-up of a thread, no change of one. */
 void engine_help(struct aggregate_engine *engine);
 
 #endif

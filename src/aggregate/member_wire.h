@@ -100,7 +100,7 @@ struct member_wire_aggregators {
 	} each[MEMBER_WIRE_AGGREGATORS_MAX];
 };
 
-/* At the head of each flat message, and alone as a word about a segmented operation. */
+/* At the head of each flat message, and alone for a segmented operation. */
 struct member_wire_operation {
 	uint64_t number;
 	uint64_t bytes;

@@ -43,7 +43,7 @@ void members_watch(struct group *group, uint64_t now_ns)
 	}
 	if (group->broken || clock_elapsed_ns(group->moved_ns, now_ns) < patience_ns)
 		return;
-	if (!group->asked) { /* an event may have been missed; the answers are here after the next turn */
+	if (!group->asked) { /* an event may have been missed; the answers are here after the next poll */
 		queue_stir_all(group);
 		group->asked = true;
 		return;

@@ -1,4 +1,4 @@
-/* One turn of a group: what was posted begins, what came is taken, and what nothing is missing of goes on. */
+/* Polls a group: what was posted begins, what was received is taken, and what nothing is missing of goes on. */
 #include "aggregate/group.h"
 #include "aggregate/aggregators.h"
 
@@ -130,7 +130,7 @@ static void queues_progress(struct group *group, size_t first, size_t count)
 }
 
 /* True: something moved. */
-static bool turn(struct group *group)
+static bool poll_all(struct group *group)
 {
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_acquire);
 
@@ -161,9 +161,9 @@ static void end(struct group *group)
 	atomic_store_explicit(&group->error, group->broken, memory_order_release);
 }
 
-bool group_turn(struct group *group, uint64_t now_ns)
+bool group_poll(struct group *group, uint64_t now_ns)
 {
-	bool moved = turn(group);
+	bool moved = poll_all(group);
 
 	members_watch(group, now_ns);
 	if (group->aggregators)

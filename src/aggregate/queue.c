@@ -62,7 +62,7 @@ static int post(struct group *group, struct queue *queue, struct transfer_list *
 		return r;
 	TAILQ_REMOVE(list, transfer, link);
 	TAILQ_INSERT_TAIL(&queue->posted, transfer, link);
-	transfer->turn = queue->turn++;
+	transfer->posted = queue->next_posted++;
 	queue->asks |= !queue->sends && (is_large(group, queue) || !group->small_unasked);
 	if (queue->sends) {
 		group_add(&group->messages_sent, 1);
@@ -98,7 +98,7 @@ static int post_list(struct group *group, struct queue *queue, struct transfer_l
 /* A message that waits long must not fall too far behind those that overtake it. */
 static bool may_overtake(const struct queue *queue)
 {
-	return TAILQ_EMPTY(&queue->posted) || queue->turn - TAILQ_FIRST(&queue->posted)->turn < QUEUE_AHEAD;
+	return TAILQ_EMPTY(&queue->posted) || queue->next_posted - TAILQ_FIRST(&queue->posted)->posted < QUEUE_AHEAD;
 }
 
 static int post_waiting(struct group *group, struct queue *queue)
@@ -208,7 +208,7 @@ static bool ends_group(const struct group *group, const struct queue *queue, int
 int queue_progress(struct group *group, struct queue *queue)
 {
 	enum transport_next next = queue->soon ? TRANSPORT_NEXT_SOON : TRANSPORT_NEXT_EVENT;
-	bool moves = queue->ready || queue->lost || queue->asks; /* asks: posted at the end of the last turn */
+	bool moves = queue->ready || queue->lost || queue->asks; /* asks: posted at the end of the last poll */
 	int r, error = 0;
 
 	if (queue->over) {
@@ -229,7 +229,7 @@ int queue_progress(struct group *group, struct queue *queue)
 	if (group->broken)
 		return 0;
 	if (r == 0 && !(TAILQ_EMPTY(&queue->small) && TAILQ_EMPTY(&queue->urgent) && TAILQ_EMPTY(&queue->segmented))) {
-		r = post_waiting(group, queue); /* there may be room for more */
+		r = post_waiting(group, queue); /* it may take more */
 		queue->added |= group->progressed;
 	}
 	queue->soon = next == TRANSPORT_NEXT_SOON && !queue_is_empty(queue);

@@ -1,6 +1,6 @@
 /*
- * Turns. Each leaf in turn has the root, and in each leaf the places (hosts and aggregators) take turns at aggregating, once as
- * the root and once for a root elsewhere. A turn is given to whoever lags most behind its share of the bytes so far; what
+ * Deficit round robin. The leaf of the root is selected, then in each leaf the place (host or aggregator) that aggregates: as
+ * the root, or for a root elsewhere. That is whoever lags most behind its share of the bytes so far; what
  * a place lags behind in both roles counts beside what it lags behind in this one, so that neighbouring segments go to
  * different places. Everything here is integers: lags are exact, and the same everywhere.
  */
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-	WHOLE = 1 << 20,     /* weights of those who take turns come to this */
+	WHOLE = 1 << 20,     /* weights of those among whom one is selected come to this */
 	SLOW_AGGREGATOR = 4, /* an aggregator that is so many times slower than a member's NIC is left out */
 	SEGMENT_LEAST_BYTES = 32 * 1024,
 	SEGMENT_MOST_BYTES = 256 * 1024,
@@ -25,9 +25,9 @@ enum {
 	SEGMENT_ALIGN_BYTES = 64,
 };
 /* Longer segments do not come; lags stay far from overflow. */
-#define TURN_MOST_BYTES (UINT64_C(1) << 40)
+#define SELECT_MOST_BYTES (UINT64_C(1) << 40)
 
-struct turn {
+struct deficit {
 	uint32_t weight;
 	int64_t lag; /* bytes × WHOLE that it should have had by now and has not */
 };
@@ -36,7 +36,7 @@ struct place {
 	uint16_t leaf;
 	uint16_t host;       /* of members, or SCHEDULE_NONE */
 	uint16_t aggregator; /* node, or SCHEDULE_NONE */
-	struct turn root, rest;
+	struct deficit root, rest;
 	double share; /* of all bytes, that it aggregates */
 };
 
@@ -48,7 +48,7 @@ struct schedule {
 	struct schedule_loads loads;
 	bool rates_known;
 	uint64_t number;
-	struct turn leaves[SCHEDULE_NODES_MAX];
+	struct deficit leaves[SCHEDULE_NODES_MAX];
 	size_t place_count;
 	struct place places[SCHEDULE_NODES_MAX];                                         /* by leaf, hosts first */
 	uint16_t first[SCHEDULE_NODES_MAX + 1];                                          /* of each leaf in places */
@@ -343,18 +343,18 @@ void schedule_leave_aggregators(struct schedule_group *group)
 		group->nodes[i].lost = true;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- the turns */
+/* ---------------------------------------------------------------------------------------------------------- segments */
 
 static uint16_t next_leaf(struct schedule *schedule, int64_t bytes)
 {
-	struct turn *best = &schedule->leaves[0];
+	struct deficit *best = &schedule->leaves[0];
 
 	for (size_t i = 0; i < schedule->group.leaf_count; i++) {
-		struct turn *turn = &schedule->leaves[i];
+		struct deficit *deficit = &schedule->leaves[i];
 
-		turn->lag += bytes * turn->weight;
-		if (turn->weight && (!best->weight || turn->lag > best->lag))
-			best = turn;
+		deficit->lag += bytes * deficit->weight;
+		if (deficit->weight && (!best->weight || deficit->lag > best->lag))
+			best = deficit;
 	}
 	best->lag -= bytes * WHOLE;
 	return (uint16_t)(best - schedule->leaves);
@@ -368,12 +368,12 @@ static struct place *next_place(struct schedule *schedule, size_t leaf, bool roo
 
 	for (size_t i = schedule->first[leaf]; i < schedule->first[leaf + 1]; i++) {
 		struct place *place = &schedule->places[i];
-		struct turn *turn = root ? &place->root : &place->rest;
+		struct deficit *deficit = root ? &place->root : &place->rest;
 		int64_t lag;
 
-		turn->lag += bytes * turn->weight;
-		lag = turn->lag + place->root.lag + place->rest.lag;
-		if (turn->weight && (!found || lag > best_lag)) {
+		deficit->lag += bytes * deficit->weight;
+		lag = deficit->lag + place->root.lag + place->rest.lag;
+		if (deficit->weight && (!found || lag > best_lag)) {
 			best = place;
 			best_lag = lag;
 			found = true;
@@ -409,7 +409,7 @@ static uint16_t next_in_leaf(struct schedule *schedule, size_t leaf, bool root, 
 
 void schedule_next(struct schedule *schedule, size_t bytes, struct schedule_segment *ret)
 {
-	uint64_t count = bytes < TURN_MOST_BYTES ? bytes : TURN_MOST_BYTES;
+	uint64_t count = bytes < SELECT_MOST_BYTES ? bytes : SELECT_MOST_BYTES;
 	uint16_t root_leaf;
 
 	if (!count)

@@ -12,8 +12,8 @@
  *
  *   Shares: a leaf of n hosts (m leaves) that roots the share ρ of all bytes S moves, each direction,
  *     S [2(n−1) + (1−ρ) + (m−1)ρ] / n  at a host's NIC   and   S [(1−ρ) + (m−1)ρ]  on its uplink;
- *   shares even out the slowest of all links (equal links: ρ = 1/m). In a leaf the leaders take turns, in
- *   proportion to their shares; an aggregator's share follows from its rate. Turns run on across operations, and are counted in bytes.
+ *   shares even out the slowest of all links (equal links: ρ = 1/m). In a leaf one place after the other leads,
+ *   in proportion to their shares; an aggregator's share follows from its rate. Shares are counted in bytes, across operations.
  *
  * docs/design/aggregation.md derives the shares. Threads: one at a time for each schedule.
  */

@@ -263,17 +263,17 @@ static size_t count_idle(const struct daemon *daemon)
 static int tell_group(struct daemon_connection *connection)
 {
 	struct daemon_group *group = connection->group;
-	struct aggregator_look look;
+	struct aggregator_status status;
 	int r = 0;
 
-	aggregator_look(group->aggregator_group, &look);
-	if (look.state == group->told)
+	aggregator_status(group->aggregator_group, &status);
+	if (status.state == group->told)
 		return 0;
-	if (look.state == AGGREGATOR_READY)
+	if (status.state == AGGREGATOR_READY)
 		r = say(connection, CONTROL_READY, NULL, 0);
-	else if (look.state == AGGREGATOR_FAILED)
-		r = say_sentence(connection, CONTROL_FAILURE, look.sentence);
-	group->told = look.state;
+	else if (status.state == AGGREGATOR_FAILED)
+		r = say_sentence(connection, CONTROL_FAILURE, status.sentence);
+	group->told = status.state;
 	return r;
 }
 

@@ -96,7 +96,7 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 					     .member_count = request->member_count,
 					     .handles = request->handles };
 	struct transport_properties properties = { 0 };
-	struct aggregator_look look;
+	struct aggregator_status status;
 	struct daemon_group *group;
 	int r = check_request(daemon, connection, request, sentence);
 
@@ -131,9 +131,9 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 	group->member_count = request->member_count;
 	group->since_ns = clock_now_ns();
 	group->timeout_ns = wanted.timeout_ns;
-	aggregator_look(group->aggregator_group, &look);
+	aggregator_status(group->aggregator_group, &status);
 	ret_offer->rate_Bps = properties.speed_Bps;
-	ret_offer->window_bytes = look.window_bytes;
+	ret_offer->window_bytes = status.window_bytes;
 	ret_offer->group_count = (uint32_t)daemon_group_count(daemon) + 1;
 	daemon->groups_served++;
 	*ret = group;
@@ -142,18 +142,19 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 
 void daemon_group_end(struct daemon *daemon, struct daemon_group *group)
 {
-	struct aggregator_look look;
+	struct aggregator_status status;
 
 	if (!group)
 		return;
-	aggregator_look(group->aggregator_group, &look);
-	daemon->past.bytes_in += look.counters.bytes_in;
-	daemon->past.bytes_out += look.counters.bytes_out;
-	daemon->past.segments += look.counters.segments;
+	aggregator_status(group->aggregator_group, &status);
+	daemon->past.bytes_in += status.counters.bytes_in;
+	daemon->past.bytes_out += status.counters.bytes_out;
+	daemon->past.segments += status.counters.segments;
 	aggregator_end(group->aggregator_group);
 	/* No warning: groups end with a connection lost when their members do, and these know better why. */
 	log_info(LOG_NET, "group %.39s of %u members has ended after %llu segments%s%s", group->name,
-		 group->member_count, (unsigned long long)look.counters.segments,
-		 look.state == AGGREGATOR_FAILED ? ": " : "", look.state == AGGREGATOR_FAILED ? look.sentence : "");
+		 group->member_count, (unsigned long long)status.counters.segments,
+		 status.state == AGGREGATOR_FAILED ? ": " : "",
+		 status.state == AGGREGATOR_FAILED ? status.sentence : "");
 	sys_free(group);
 }

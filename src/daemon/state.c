@@ -41,14 +41,14 @@ static struct aggregator_counters totals_of(const struct daemon *daemon)
 
 	for (size_t i = 0; i < daemon->connection_count; i++) {
 		const struct daemon_group *group = daemon->connections[i]->group;
-		struct aggregator_look look;
+		struct aggregator_status status;
 
 		if (!group)
 			continue;
-		aggregator_look(group->aggregator_group, &look);
-		totals.bytes_in += look.counters.bytes_in;
-		totals.bytes_out += look.counters.bytes_out;
-		totals.segments += look.counters.segments;
+		aggregator_status(group->aggregator_group, &status);
+		totals.bytes_in += status.counters.bytes_in;
+		totals.bytes_out += status.counters.bytes_out;
+		totals.segments += status.counters.segments;
 	}
 	return totals;
 }
@@ -87,14 +87,14 @@ void daemon_sample(struct daemon *daemon, uint64_t now_ns)
 	rate_sample(&daemon->cpu, cpu_ns(), seconds);
 	for (size_t i = 0; i < daemon->connection_count; i++) {
 		struct daemon_group *group = daemon->connections[i]->group;
-		struct aggregator_look look;
+		struct aggregator_status status;
 
 		if (!group)
 			continue;
-		aggregator_look(group->aggregator_group, &look);
-		group->counters = look.counters;
-		rate_sample(&group->in, look.counters.bytes_in, seconds);
-		rate_sample(&group->out, look.counters.bytes_out, seconds);
+		aggregator_status(group->aggregator_group, &status);
+		group->counters = status.counters;
+		rate_sample(&group->in, status.counters.bytes_in, seconds);
+		rate_sample(&group->out, status.counters.bytes_out, seconds);
 	}
 }
 
@@ -137,12 +137,12 @@ void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_s
 	snprintf(ret->version, sizeof(ret->version), "%s", TRIBUTARY_VERSION);
 	snprintf(ret->name, sizeof(ret->name), "%s", daemon->name);
 	for (size_t i = 0; i < daemon->connection_count; i++) {
-		struct aggregator_look look;
+		struct aggregator_status status;
 
 		if (!daemon->connections[i]->group || ret->group_count == CONTROL_GROUPS_MAX)
 			continue;
-		aggregator_look(daemon->connections[i]->group->aggregator_group, &look);
-		ret->memory_bytes += look.window_bytes;
+		aggregator_status(daemon->connections[i]->group->aggregator_group, &status);
+		ret->memory_bytes += status.window_bytes;
 		group_state(daemon->connections[i]->group, now_ns, &ret_groups[ret->group_count++]);
 	}
 }

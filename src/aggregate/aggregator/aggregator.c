@@ -74,7 +74,7 @@ static void release(struct aggregator_group *group)
 	pthread_mutex_unlock(&aggregator->lock);
 }
 
-static void turn_of(struct aggregator_group *group, uint64_t now_ns)
+static void poll_group(struct aggregator_group *group, uint64_t now_ns)
 {
 	int state = atomic_load(&group->state);
 
@@ -90,14 +90,14 @@ static void turn_of(struct aggregator_group *group, uint64_t now_ns)
 	} else if (state == AGGREGATOR_READY) {
 		aggregator_flow(group, now_ns);
 	}
-	/* Members see the end at once, and nobody waits for its turn; the sentence waits for who asks. */
+	/* Members see the end at once, and no one is kept waiting; the sentence waits for who asks. */
 	if (atomic_load(&group->state) == AGGREGATOR_FAILED && group->peers) {
 		aggregator_flow_end(group);
 		aggregator_share_rest(&group->user);
 	}
 }
 
-static int turns(struct aggregator_thread *thread)
+static int poll_groups(struct aggregator_thread *thread)
 {
 	struct aggregator_group **link = &thread->groups;
 	uint64_t now_ns = clock_now_ns();
@@ -111,7 +111,7 @@ static int turns(struct aggregator_thread *thread)
 			release(group);
 			continue;
 		}
-		turn_of(group, now_ns);
+		poll_group(group, now_ns);
 		if (group->now || group->progressed)
 			wait_ms = 0;
 		else if (group->soon && wait_ms > 1)
@@ -131,7 +131,7 @@ static void *run(void *arg)
 		int wait_ms, count;
 
 		take_arriving(thread);
-		wait_ms = turns(thread);
+		wait_ms = poll_groups(thread);
 		if (atomic_load(&thread->stop) && !thread->groups)
 			return NULL;
 		count = epoll_wait(thread->epoll_fd, events, EVENTS, wait_ms);
@@ -332,7 +332,7 @@ int aggregator_go(struct aggregator_group *handle, unsigned position, size_t agg
 	return 0;
 }
 
-void aggregator_look(struct aggregator_group *handle, struct aggregator_look *ret)
+void aggregator_status(struct aggregator_group *handle, struct aggregator_status *ret)
 {
 	struct aggregator_group *group = (struct aggregator_group *)handle;
 

@@ -72,13 +72,13 @@ struct aggregator_counters {
 	uint64_t bytes_in, bytes_out; /* payload */
 	uint64_t segments;
 };
-struct aggregator_look {
+struct aggregator_status {
 	enum aggregator_state state;
 	char sentence[AGGREGATOR_SENTENCE_BYTES]; /* of FAILED */
 	struct aggregator_counters counters;
 	uint64_t window_bytes; /* its part of the memory */
 };
-void aggregator_look(struct aggregator_group *group, struct aggregator_look *ret);
+void aggregator_status(struct aggregator_group *group, struct aggregator_status *ret);
 
 /* Whatever it is at; members see their connections close. Does not block. NULL is fine. */
 void aggregator_end(struct aggregator_group *group);

@@ -163,7 +163,7 @@ static bool may_post(const struct aggregator_group *group, const struct aggregat
 	       (transfer->segment == group->segments_first && count < AGGREGATOR_REQUESTS + AGGREGATOR_OLDEST_REQUESTS);
 }
 
-/* Posts what there is room for and takes out what is through. */
+/* Posts what the connection takes and takes out what is through. */
 static int list_progress(struct aggregator_group *group, struct aggregator_peer *peer, bool sends)
 {
 	struct aggregator_transfer **link = sends ? &peer->sends : &peer->receives;
@@ -265,7 +265,7 @@ static void peer_progress(struct aggregator_group *group, uint16_t node)
 		r = list_progress(group, peer, false);
 	/*
 	 * Its message may be announced already, and wait for a grant that no event brings. An error shows in the next
-	 * turn.
+	 * poll.
 	 */
 	if (r == 0 && peer->asks && error == 0 && connection_progress(group, peer, false) < 0)
 		group->now = peer->ready = true;
@@ -276,7 +276,7 @@ static void peer_progress(struct aggregator_group *group, uint16_t node)
 		r = error;
 	if (r == 0)
 		r = connection_progress(group, peer, true);
-	/* What has gone out makes room for more. */
+	/* What has gone out makes space for more. */
 	if (r == 0)
 		r = list_progress(group, peer, true);
 	if (r < 0 && node >= group->member_count)

@@ -1,4 +1,4 @@
-/* What all parts of an aggregator do with a group: it fails, and a transfer waits for its turn. */
+/* What all parts of an aggregator do with a group: it fails, and a transfer waits to be posted. */
 #include "aggregate/aggregator/internal.h"
 #include "base/log.h"
 

@@ -41,7 +41,7 @@ enum aggregator_transfer_kind {
 	AGGREGATOR_RESULT_OUT
 };
 
-/* One message under way or waiting for room on its connection. In its segment. */
+/* One message under way or waiting to be posted. In its segment. */
 struct aggregator_transfer {
 	struct aggregator_transfer *next;
 	struct aggregator_segment *segment;
@@ -70,7 +70,7 @@ struct aggregator_peer {
 	unsigned receive_count, send_count;           /* posted */
 	bool lost;          /* another aggregator: whatever is here, or comes, is through at once, and brings nothing */
 	uint64_t last_head; /* number of the last HEAD, AGGREGATOR_WIRE_NONE before the first */
-	bool ready;         /* worth a look */
+	bool ready;         /* to be polled */
 	bool asks;          /* a receive was posted now */
 };
 

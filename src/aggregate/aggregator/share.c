@@ -116,7 +116,7 @@ bool aggregator_share_begin(struct aggregator_share_user *user, uint64_t bytes)
 		share->under_way_bytes += bytes;
 	}
 	user->waits = !may;
-	/* The one whose turn it is may have been asleep. */
+	/* The one that may begin now may have been asleep. */
 	if (!may && least != UINT64_MAX && user->served_bytes > least + share->quantum_bytes)
 		wake_waiting(share);
 	pthread_mutex_unlock(&share->lock);

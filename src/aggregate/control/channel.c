@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Each use of the secret has a word of its own, so that what proves one thing proves nothing else. */
-static const char proof_word[2][24] = { "tributary proof client", "tributary proof server" };
-static const char frames_word[2][24] = { "tributary frames client", "tributary frames server" };
+/* Each use of the secret has a label of its own, so that what proves one thing proves nothing else. */
+static const char proof_label[2][24] = { "tributary proof client", "tributary proof server" };
+static const char frames_label[2][24] = { "tributary frames client", "tributary frames server" };
 
 /* The channel is over; the first reason stays. */
 __attribute__((format(printf, 3, 4))) static int die(struct control_channel *channel, int error, const char *fmt, ...)
@@ -33,14 +33,14 @@ static enum control_side other(enum control_side side)
 	return side == CONTROL_CLIENT ? CONTROL_SERVER : CONTROL_CLIENT;
 }
 
-/* HMAC of a word and what both have said so far; the nonces in it make it new for each connection. */
-static void digest(const struct control_channel *channel, const char word[static 24], bool with_proof,
+/* HMAC of a label and what both have said so far; the nonces in it make it new for each connection. */
+static void digest(const struct control_channel *channel, const char label[static 24], bool with_proof,
 		   uint8_t ret[static SHA256_BYTES])
 {
 	struct hmac_sha256 hmac;
 
 	hmac_sha256_init(&hmac, channel->secret->bytes, channel->secret->count);
-	hmac_sha256_add(&hmac, word, 24);
+	hmac_sha256_add(&hmac, label, 24);
 	hmac_sha256_add(&hmac, channel->hello, sizeof(channel->hello));
 	hmac_sha256_add(&hmac, channel->challenge, sizeof(channel->challenge));
 	if (with_proof)
@@ -188,8 +188,8 @@ bool control_channel_proved(const struct control_channel *channel)
 
 static void begin_frames(struct control_channel *channel)
 {
-	digest(channel, frames_word[channel->side], true, channel->key_out);
-	digest(channel, frames_word[other(channel->side)], true, channel->key_in);
+	digest(channel, frames_label[channel->side], true, channel->key_out);
+	digest(channel, frames_label[other(channel->side)], true, channel->key_in);
 	channel->state = CONTROL_AWAITS_HEADER;
 }
 
@@ -237,7 +237,7 @@ static int challenge_came(struct control_channel *channel)
 		return die(channel, EPROTO, "it does not speak version %u of the control protocol", CONTROL_VERSION);
 	memcpy(channel->peer_name, challenge.hello.name, sizeof(channel->peer_name));
 	memcpy(channel->challenge, channel->unit, sizeof(channel->challenge));
-	digest(channel, proof_word[CONTROL_CLIENT], false, channel->proof);
+	digest(channel, proof_label[CONTROL_CLIENT], false, channel->proof);
 	r = queue(channel, channel->proof, sizeof(channel->proof));
 	if (r < 0)
 		return die(channel, -r, "no memory for the proof");
@@ -253,11 +253,11 @@ static int proof_came(struct control_channel *channel)
 	bool right;
 	int r;
 
-	digest(channel, proof_word[CONTROL_CLIENT], false, expected);
+	digest(channel, proof_label[CONTROL_CLIENT], false, expected);
 	right = sha256_equal(expected, channel->unit);
 	memcpy(channel->proof, channel->unit, sizeof(channel->proof));
 	if (right)
-		digest(channel, proof_word[CONTROL_SERVER], true, welcome.proof);
+		digest(channel, proof_label[CONTROL_SERVER], true, welcome.proof);
 	else
 		welcome.status = CONTROL_STATUS_SECRET;
 	control_wire_welcome(CODEC_TO(bytes), &welcome);
@@ -280,7 +280,7 @@ static int welcome_came(struct control_channel *channel)
 		return die(channel, EBADMSG, "it breaks the protocol");
 	if (welcome.status == CONTROL_STATUS_SECRET)
 		return die(channel, EACCES, "it has another secret");
-	digest(channel, proof_word[CONTROL_SERVER], true, expected);
+	digest(channel, proof_label[CONTROL_SERVER], true, expected);
 	if (!sha256_equal(expected, welcome.proof))
 		return die(channel, EACCES, "it does not prove that it has the secret");
 	begin_frames(channel);
@@ -415,6 +415,6 @@ int control_channel_move(struct control_channel *channel, int fd)
 {
 	int r = move_in(channel, fd), w = move_out(channel, fd);
 
-	/* What the last word says (another secret) goes out even when nothing more may come in. */
+	/* What the last message says (another secret) goes out even when nothing more may come in. */
 	return r < 0 ? r : w;
 }

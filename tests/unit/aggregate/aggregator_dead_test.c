@@ -54,7 +54,7 @@ static void a_failed_group_does_not_wait_for_its_turn(void **state)
 	uint8_t handles[MEMBERS * TRANSPORT_HANDLE_BYTES], handle[TRANSPORT_HANDLE_BYTES];
 	struct aggregator_request request = { .timeout_ns = NS_PER_S / 2, .member_count = MEMBERS, .handles = handles };
 	struct aggregator_group *opaque;
-	struct aggregator_look look;
+	struct aggregator_status status;
 	struct aggregator *aggregator;
 	struct aggregator_share_user other;
 	struct aggregator_group *group;
@@ -75,9 +75,9 @@ static void a_failed_group_does_not_wait_for_its_turn(void **state)
 	assert_int_equal(aggregator_go(opaque, 0, 1, handle), 0);
 	do {
 		runtime_nap();
-		aggregator_look(opaque, &look);
-	} while (look.state != AGGREGATOR_FAILED && !runtime_past(deadline_ns));
-	assert_int_equal(look.state, AGGREGATOR_FAILED);
+		aggregator_status(opaque, &status);
+	} while (status.state != AGGREGATOR_FAILED && !runtime_past(deadline_ns));
+	assert_int_equal(status.state, AGGREGATOR_FAILED);
 	/* Its coordinator may be silent for as long as it likes: the other goes on. */
 	aggregator_share_end(&other, most);
 	while (!aggregator_share_begin(&other, most)) {
