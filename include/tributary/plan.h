@@ -88,10 +88,6 @@ static inline uint64_t plan_total_Bps(const struct plan *plan)
 int plan_make(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
 	      struct plan *ret);
 
-/* An upper bound of any plan's total from cuts of the machine (each GPU alone, sets below a link, sockets, the NICs). */
-int plan_bound_cuts(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
-		    uint64_t *ret_Bps);
-
 struct diag;
 /*
  * The verifier, which shares no code with the planner: every GPU once in every channel, closed rings, every hop a way that

@@ -176,7 +176,7 @@ static bool good_number(double value, double most)
 }
 
 /* NCCL has a place for each GPU of the communicator in each channel; NVLS graphs name the first alone. */
-static bool same_gpus(const struct graph_xml_channel *a, const struct graph_xml_channel *b)
+bool graph_xml_same_gpus(const struct graph_xml_channel *a, const struct graph_xml_channel *b)
 {
 	for (size_t i = 0; i < a->gpu_count; i++) {
 		size_t place = 0;
@@ -205,8 +205,9 @@ static const char *wrong_with_channel(const struct graph_xml_graph *graph, const
 			if (channel->gpus[j] == channel->gpus[i])
 				return "a GPU that is twice in a channel";
 	}
-	return graph->id == GRAPH_XML_NVLS || same_gpus(channel, &graph->channels[0]) ? NULL
-										      : "channels of different GPUs";
+	return graph->id == GRAPH_XML_NVLS || graph_xml_same_gpus(channel, &graph->channels[0])
+		       ? NULL
+		       : "channels of different GPUs";
 }
 
 static const char *wrong_with_graph(const struct graph_xml_graph *graph)

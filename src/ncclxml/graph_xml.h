@@ -38,6 +38,9 @@ struct graph_xml_channel {
 	size_t net_count;
 };
 
+/* In any order. */
+bool graph_xml_same_gpus(const struct graph_xml_channel *a, const struct graph_xml_channel *b);
+
 struct graph_xml_graph {
 	enum graph_xml_id id;
 	enum graph_xml_pattern pattern;

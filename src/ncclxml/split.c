@@ -1,4 +1,4 @@
-#include "ncclxml/split.h"
+#include "ncclxml/topology_xml.h"
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -6,6 +6,7 @@
 #include "ncclxml/link_value.h"
 #include "ncclxml/sockets.h"
 #include "ncclxml/writer.h"
+#include "tributary/plan.h"
 
 #include <string.h>
 

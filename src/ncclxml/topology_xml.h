@@ -59,4 +59,15 @@ struct topology_xml_report {
 int topology_xml_write(const struct topology *topology, const struct topology_xml_shape *shape, char **ret,
 		       size_t *ret_bytes, struct topology_xml_report *ret_report, struct diag *diag);
 
+struct plan_request;
+/*
+ * Whether NCCL takes GPUs of one host for different nodes: where it, by the values of the topology file, finds its network
+ * faster than what is between two GPUs. A graph file for all of them would fail then.
+ *
+ * speeds_Bps: of each NIC of the request, as the network says it, where the graph knows none; 0: not known. Which two GPUs in
+ * *diag; also true, with the reason, where it cannot be told.
+ */
+bool ncclxml_splits(const struct topology *topology, const struct topology_xml_shape *shape,
+		    const struct plan_request *request, const uint64_t *speeds_Bps, struct diag *diag);
+
 #endif

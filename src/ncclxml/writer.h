@@ -1,12 +1,34 @@
-/* What the parts of the writer share: topology_write.c (the tree), write_device.c (GPUs and NICs), bridge.c. Pure. */
+/* What the parts of the writer share: topology_write.c (the tree), write_device.c (GPUs and NICs), tree.c. Pure. */
 #ifndef TRIBUTARY_NCCLXML_WRITER_H
 #define TRIBUTARY_NCCLXML_WRITER_H
 
 #include "ncclxml/link_value.h"
 #include "ncclxml/sockets.h"
 #include "ncclxml/text.h"
-#include "ncclxml/tree.h"
 #include "tributary/topology.h"
+
+/* The PCI tree of a graph, as the writer walks it: each vertex under the one that its first PCI link leads up to. */
+struct ncclxml_branch {
+	uint32_t parent, vertex, link; /* link: vertex to parent */
+	const struct topology_vertex *at;
+};
+
+/* By parent, then bus id (NCCL wants that order), then name. Points into the graph, which must not change meanwhile. */
+struct ncclxml_tree {
+	const struct topology *topology;
+	struct ncclxml_branch *branches;
+	size_t count;
+};
+
+int ncclxml_tree_init(const struct topology *topology, struct ncclxml_tree *ret);
+void ncclxml_tree_fini(struct ncclxml_tree *tree);
+/* What hangs under a vertex; *ret_count 0: nothing. */
+const struct ncclxml_branch *ncclxml_tree_under(const struct ncclxml_tree *tree, uint32_t parent, size_t *ret_count);
+bool ncclxml_tree_has_gpu(const struct ncclxml_tree *tree, const struct ncclxml_branch *branch);
+/*
+ * What the links of all that hangs under a vertex carry together, a card with several ports once; 0: not known of all.
+ */
+uint64_t ncclxml_tree_sum(const struct ncclxml_tree *tree, uint32_t parent);
 
 /* Which of the branches below a CPU are written: GPUs may be brought below one switch, and the NICs beside them not. */
 enum ncclxml_part { NCCLXML_ALL, NCCLXML_WITH_GPUS, NCCLXML_WITHOUT_GPUS };

@@ -463,19 +463,3 @@ int plan_cuts_bound(const struct plan_model *model, uint64_t *ret_Bps)
 		*ret_Bps = cuts.bound_Bps;
 	return r;
 }
-
-int plan_bound_cuts(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
-		    uint64_t *ret_Bps)
-{
-	struct plan_model model;
-	uint64_t bound_Bps;
-	int r = plan_model_init(&model, topology, request, pattern);
-
-	if (r < 0)
-		return r;
-	r = plan_cuts_bound(&model, &bound_Bps);
-	plan_model_fini(&model);
-	if (r == 0)
-		*ret_Bps = bound_Bps < PLAN_UNBOUNDED_BPS ? bound_Bps : PLAN_UNBOUNDED_BPS;
-	return r;
-}

@@ -185,22 +185,6 @@ static int read_channel(struct graph_reader *reader, const struct ncclxml_elemen
 	return r;
 }
 
-static bool has_gpu(const struct graph_xml_channel *channel, int dev)
-{
-	for (size_t i = 0; i < channel->gpu_count; i++)
-		if (channel->gpus[i] == dev)
-			return true;
-	return false;
-}
-
-static bool same_gpus(const struct graph_xml_channel *a, const struct graph_xml_channel *b)
-{
-	for (size_t i = 0; i < a->gpu_count; i++)
-		if (!has_gpu(b, a->gpus[i]))
-			return false;
-	return a->gpu_count == b->gpu_count;
-}
-
 static int read_channels(struct graph_reader *reader, const struct ncclxml_element *element,
 			 struct graph_xml_graph *graph)
 {
@@ -217,7 +201,7 @@ static int read_channels(struct graph_reader *reader, const struct ncclxml_eleme
 			return r;
 		graph->channel_count++;
 		/* An NVLS channel has its first GPU alone. */
-		if (graph->id != GRAPH_XML_NVLS && !same_gpus(channel, &graph->channels[0]))
+		if (graph->id != GRAPH_XML_NVLS && !graph_xml_same_gpus(channel, &graph->channels[0]))
 			return fail(reader, child, "a channel with other GPUs than the first: a rank would be missing");
 	}
 	return 0;

@@ -11,7 +11,7 @@ enum { COUNT_MAX = 1024 };
 static int count_of(struct ncclxml_reader *reader, const struct ncclxml_element *element, unsigned *ret)
 {
 	const char *value = ncclxml_attribute(element, "count");
-	int count = value ? ncclxml_number(value) : 0;
+	int count = ncclxml_number_of(element, "count", 0);
 
 	if (count < 1 || count > COUNT_MAX)
 		return ncclxml_reader_fail(reader, element, "count \"%.40s\" of <%s> is not from 1 to %d",
@@ -129,7 +129,7 @@ static int add_nvlink(struct ncclxml_reader *reader, const struct ncclxml_elemen
 static int add_c2c(struct ncclxml_reader *reader, const struct ncclxml_element *c2c, uint32_t gpu)
 {
 	const char *value = ncclxml_attribute(c2c, "bw");
-	int each_MBps = value ? ncclxml_number(value) : 0;
+	int each_MBps = ncclxml_number_of(c2c, "bw", 0);
 	struct topology_link link;
 	unsigned count = 0;
 	uint32_t cpu;

@@ -10,17 +10,10 @@
 
 enum { SHARED_MAX = 4096 }; /* NICs of one slot or wire; the reader accepts no more elements */
 
-static int number_or(const struct ncclxml_element *element, const char *name, int otherwise)
-{
-	const char *value = ncclxml_attribute(element, name);
-
-	return value ? ncclxml_number(value) : otherwise;
-}
-
 /* Mb/s, and 10000 for what is no speed. Without the attribute NCCL asks the net plugin: unknown here. */
 static uint64_t speed_of(const struct ncclxml_element *net)
 {
-	int mbit = number_or(net, "speed", 0);
+	int mbit = ncclxml_number_of(net, "speed", 0);
 
 	if (!ncclxml_attribute(net, "speed"))
 		return 0;
@@ -40,13 +33,13 @@ static struct topology_nic nic_of(const struct ncclxml_element *net)
 	const char *guid = ncclxml_attribute(net, "guid");
 	struct topology_nic nic = topology_vertex_of(TOPOLOGY_NIC, "nic").nic;
 
-	nic.port = number_or(net, "port", 0);
+	nic.port = ncclxml_number_of(net, "port", 0);
 	nic.guid = guid ? strtoull(guid, NULL, 16) : 0;
 	nic.speed_Bps = speed_of(net);
 	nic.latency_ns = latency_of(net);
-	nic.max_connections = number_or(net, "maxconn", 0);
-	nic.gdr = number_or(net, "gdr", 0) > 0;
-	nic.collnet = number_or(net, "coll", 0) > 0;
+	nic.max_connections = ncclxml_number_of(net, "maxconn", 0);
+	nic.gdr = ncclxml_number_of(net, "gdr", 0) > 0;
+	nic.collnet = ncclxml_number_of(net, "coll", 0) > 0;
 	return nic;
 }
 
@@ -126,7 +119,7 @@ static int add_limits(struct ncclxml_reader *reader, const char *name, const uin
  */
 static bool carries_messages(const struct ncclxml_element *net)
 {
-	return number_or(net, "net", 1) != 0;
+	return ncclxml_number_of(net, "net", 1) != 0;
 }
 
 int ncclxml_reader_nics(struct ncclxml_reader *reader, const struct ncclxml_element *holder,

@@ -23,14 +23,6 @@
 #include "ncclxml/read/reader.h"
 #include "ncclxml/read/xml.h"
 
-/* 0 where the file has no such attribute. */
-static int number_or_0(const struct ncclxml_element *element, const char *name)
-{
-	const char *value = ncclxml_attribute(element, name);
-
-	return value ? ncclxml_number(value) : 0;
-}
-
 /* What does not fit is not known: a part of it would be wrong. */
 static void text_or_nothing(const struct ncclxml_element *element, const char *name, char *text, size_t text_bytes)
 {
@@ -66,8 +58,8 @@ static int read_cpu(struct ncclxml_reader *reader, struct ncclxml_element *eleme
 	text_or_nothing(element, "vendor", vertex.cpu.vendor, sizeof(vertex.cpu.vendor));
 	text_or_nothing(element, "affinity", vertex.cpu.affinity, sizeof(vertex.cpu.affinity));
 	if (ncclxml_attribute(element, "familyid") && ncclxml_attribute(element, "modelid")) {
-		vertex.cpu.family = number_or_0(element, "familyid");
-		vertex.cpu.model = number_or_0(element, "modelid");
+		vertex.cpu.family = ncclxml_number_of(element, "familyid", 0);
+		vertex.cpu.model = ncclxml_number_of(element, "modelid", 0);
 	}
 	r = ncclxml_reader_vertex(reader, element, &vertex, &element->user);
 	if (r < 0)
@@ -114,7 +106,7 @@ static int join_cpus(struct ncclxml_reader *reader, const struct ncclxml_element
 
 static uint16_t id_of(const struct ncclxml_element *element, const char *name)
 {
-	return (uint16_t)number_or_0(element, name);
+	return (uint16_t)ncclxml_number_of(element, name, 0);
 }
 
 /* NCCL compares the beginnings of these strings, and shortens them itself: "0x03" is any class that begins so. */
@@ -169,7 +161,7 @@ static int read_gpu(struct ncclxml_reader *reader, const struct ncclxml_element 
 	uint32_t index;
 	int dev, r;
 
-	dev = gpu && ncclxml_attribute(gpu, "dev") ? number_or_0(gpu, "dev") : -1;
+	dev = gpu ? ncclxml_number_of(gpu, "dev", -1) : -1;
 	if (dev >= 0)
 		snprintf(name, sizeof(name), "gpu%d", dev);
 	else
@@ -179,8 +171,8 @@ static int read_gpu(struct ncclxml_reader *reader, const struct ncclxml_element 
 	vertex.pci = facts->pci;
 	vertex.gpu.index = dev >= 0 ? dev : -1;
 	if (gpu) {
-		vertex.gpu.sm = number_or_0(gpu, "sm");
-		vertex.gpu.gdr = number_or_0(gpu, "gdr") > 0;
+		vertex.gpu.sm = ncclxml_number_of(gpu, "sm", 0);
+		vertex.gpu.gdr = ncclxml_number_of(gpu, "gdr", 0) > 0;
 	}
 	r = ncclxml_reader_vertex(reader, gpu ? gpu : pci, &vertex, &index);
 	if (r < 0)

@@ -256,6 +256,13 @@ int ncclxml_number(const char *text)
 	return value > INT_MAX ? INT_MAX : value < INT_MIN ? INT_MIN : (int)value;
 }
 
+int ncclxml_number_of(const struct ncclxml_element *element, const char *name, int otherwise)
+{
+	const char *value = ncclxml_attribute(element, name);
+
+	return value ? ncclxml_number(value) : otherwise;
+}
+
 struct ncclxml_element *ncclxml_next(const struct ncclxml_element *root, struct ncclxml_element *at)
 {
 	if (at->first)

@@ -45,6 +45,8 @@ void ncclxml_document_fini(struct ncclxml_document *document);
 const char *ncclxml_attribute(const struct ncclxml_element *element, const char *name);
 /* As NCCL reads numbers: strtol with base 0, and what is no number is 0. Bounded to the range of int. */
 int ncclxml_number(const char *text);
+/* That of an attribute; `otherwise` where there is none of that name. */
+int ncclxml_number_of(const struct ncclxml_element *element, const char *name, int otherwise);
 /* The next element of the whole tree below `root`, parents first; start with root. NULL: no more. */
 struct ncclxml_element *ncclxml_next(const struct ncclxml_element *root, struct ncclxml_element *at);
 

@@ -3,7 +3,6 @@
 #include "base/params.h"
 #include "base/hash.h"
 #include "base/sys.h"
-#include "ncclxml/split.h"
 #include "profile/store.h"
 #include "profile/store_places.h"
 

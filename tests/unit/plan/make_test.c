@@ -1,6 +1,7 @@
 #include "machine_spec.h"
 
 #include "base/log.h"
+#include "plan/model.h"
 #include "base/sys.h"
 #include "unit/topology/machine.h"
 
@@ -395,13 +396,16 @@ static void cuts_find_what_limits_a_machine(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct plan_request request;
+		struct plan_model model;
 		struct topology topology;
 		uint64_t bound_Bps;
 
 		machine_spec_build(&cases[i].spec, 1, &topology);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		request.hosts = cases[i].hosts;
-		assert_int_equal(plan_bound_cuts(&topology, &request, cases[i].pattern, &bound_Bps), 0);
+		assert_int_equal(plan_model_init(&model, &topology, &request, cases[i].pattern), 0);
+		assert_int_equal(plan_cuts_bound(&model, &bound_Bps), 0);
+		plan_model_fini(&model);
 		if (bound_Bps != cases[i].bound_Bps)
 			fail_msg("case %zu: %llu", i, (unsigned long long)bound_Bps);
 		topology_fini(&topology);
