@@ -253,6 +253,40 @@ bool parse_list_next(const char **rest, char separator, const char **ret_item, s
 	return true;
 }
 
+static bool is_port(const char *text, size_t bytes, unsigned port)
+{
+	char number[16];
+	uint64_t value;
+
+	if (bytes >= sizeof(number))
+		return false;
+	memcpy(number, text, bytes);
+	number[bytes] = '\0';
+	return parse_u64(number, 1, UINT8_MAX, &value) == 0 && value == port;
+}
+
+bool parse_list_wants(const char *list, const char *device, unsigned port)
+{
+	const bool but = list[0] == '^', whole = list[but] == '=';
+	const char *rest = list + but + whole, *item;
+	size_t bytes, device_bytes = strlen(device);
+	bool found = false, any = false;
+
+	while (parse_list_next(&rest, ',', &item, &bytes)) {
+		const char *colon = memchr(item, ':', bytes);
+		size_t name_bytes = colon ? (size_t)(colon - item) : bytes;
+
+		if (!name_bytes && !port)
+			continue;
+		any = true;
+		if (colon && port && !is_port(colon + 1, bytes - name_bytes - 1, port))
+			continue;
+		found |= name_bytes <= device_bytes && memcmp(item, device, name_bytes) == 0 &&
+			 (!whole || name_bytes == device_bytes);
+	}
+	return !any || found != but;
+}
+
 void parse_trim(char *text)
 {
 	size_t bytes = strlen(text);

@@ -38,6 +38,13 @@ int parse_choice(const char *text, const char *const *names, size_t *ret_index);
  */
 bool parse_list_next(const char **rest, char separator, const char **ret_item, size_t *ret_bytes);
 
+/*
+ * Whether this device is wanted, by a list as NCCL_IB_HCA and NCCL_SOCKET_IFNAME have it: "mlx5" (names that begin so),
+ * "mlx5_0:2" (that port; `port` 0: whichever), "=mlx5_0" (whole names), "^mlx5_1" (all but), several with commas. An empty
+ * list wants all.
+ */
+bool parse_list_wants(const char *list, const char *device, unsigned port);
+
 /* Without the spaces, tabs and newlines at its end, as files of sysfs have them. Writes NULs over them. */
 void parse_trim(char *text);
 

@@ -1,6 +1,7 @@
 #include "plugin/steer/nets.h"
 
 #include "base/clock.h"
+#include "base/parse.h"
 #include "plugin/state.h"
 #include "transport/transport.h"
 #include "transport/verbs/api.h"
@@ -52,7 +53,7 @@ static bool take_ports(const struct plugin_choice *choice, struct steer_nets *ne
 	for (unsigned i = 0; i < choice->active_ports; i++) {
 		const struct plugin_port *port = &choice->ports[i];
 
-		if (!verbs_facts_wanted(hca ? hca : "", port->device, port->number))
+		if (!parse_list_wants(hca ? hca : "", port->device, port->number))
 			continue;
 		snprintf(nets->at[nets->count].name, sizeof(nets->at[0].name), "%.63s", port->device);
 		snprintf(nets->at[nets->count].bus_id, sizeof(nets->at[0].bus_id), "%.23s", port->bus_id);

@@ -7,26 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* nccl: misc/utils.cc, matchIfList; a port after a colon does not matter here. Without a list everything fits. */
-static bool list_has(const char *list, bool exact, const char *name)
-{
-	const char *item;
-	size_t bytes;
-	bool any = false;
-
-	while (parse_list_next(&list, ',', &item, &bytes)) {
-		const char *colon = memchr(item, ':', bytes);
-
-		bytes = colon ? (size_t)(colon - item) : bytes;
-		if (!bytes)
-			continue;
-		any = true;
-		if (!strncmp(name, item, bytes) && (!exact || !name[bytes]))
-			return true;
-	}
-	return !any;
-}
-
 static bool qualifies(const struct ifaddrs *at, int family)
 {
 	const struct sockaddr_in6 *six = (const void *)at->ifa_addr;
@@ -40,11 +20,10 @@ static bool qualifies(const struct ifaddrs *at, int family)
 /* nccl: misc/socket.cc, findInterfaces. At most PLAN_NICS_MAX, which is NCCL's bound, too. */
 static size_t find(const struct ifaddrs *at, int family, const char *pattern, char (*ret)[IFNAMSIZ])
 {
-	const bool excludes = pattern[0] == '^', exact = pattern[excludes] == '=';
 	size_t count = 0, k;
 
 	for (; at && count < PLAN_NICS_MAX; at = at->ifa_next) {
-		if (!qualifies(at, family) || list_has(pattern + excludes + exact, exact, at->ifa_name) == excludes)
+		if (!qualifies(at, family) || !parse_list_wants(pattern, at->ifa_name, 0))
 			continue;
 		for (k = 0; k < count && strcmp(ret[k], at->ifa_name) != 0; k++)
 			;

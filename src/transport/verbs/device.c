@@ -1,8 +1,9 @@
 #include "transport/verbs/device.h"
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/params.h"
-#include "base/hash.h"
+#include "base/parse.h"
 #include "base/sys.h"
 #include "transport/tcp/interface.h"
 
@@ -202,7 +203,7 @@ fail:
 static bool card_is_wanted(const struct params *params, const char *name)
 {
 	for (unsigned number = 1; number <= VERBS_CARD_PORTS_MAX; number++)
-		if (verbs_facts_wanted(params->hca, name, number))
+		if (parse_list_wants(params->hca, name, number))
 			return true;
 	return false;
 }
@@ -236,7 +237,7 @@ static int add_card(const struct verbs_api *api, const char *root, const struct 
 		return 0;
 	}
 	for (unsigned number = 1; number <= card->attr.phys_port_cnt && number <= VERBS_CARD_PORTS_MAX; number++)
-		if (devices->port_count < VERBS_PORTS_MAX && verbs_facts_wanted(params->hca, card->name, number) &&
+		if (devices->port_count < VERBS_PORTS_MAX && parse_list_wants(params->hca, card->name, number) &&
 		    port_fill(api, root, params, card, (uint8_t)number, &devices->ports[devices->port_count], diag))
 			devices->port_count++;
 	if (devices->port_count == before)

@@ -153,34 +153,3 @@ unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[stati
 		worth = ipv6 ? 3 : 2;
 	return worth + (fits ? 10 : 0) + (type == VERBS_GID_ROCE_V2 ? 20 : 0);
 }
-
-bool verbs_facts_wanted(const char *list, const char *device, unsigned port)
-{
-	const bool but = list[0] == '^', whole = list[but] == '=';
-	const char *rest = list + but + whole, *item;
-	size_t bytes, device_bytes = strlen(device);
-	bool found = false, any = false;
-
-	while (parse_list_next(&rest, ',', &item, &bytes)) {
-		const char *colon = memchr(item, ':', bytes);
-		size_t name_bytes = colon ? (size_t)(colon - item) : bytes;
-		char text[TEXT_BYTES] = "";
-		uint64_t number;
-
-		if (!bytes)
-			continue;
-		any = true;
-		if (colon) {
-			size_t count = bytes - name_bytes - 1;
-
-			if (count >= sizeof(text))
-				continue;
-			memcpy(text, colon + 1, count);
-			if (parse_u64(text, 1, UINT8_MAX, &number) < 0 || number != port)
-				continue;
-		}
-		found |= name_bytes <= device_bytes && memcmp(item, device, name_bytes) == 0 &&
-			 (!whole || name_bytes == device_bytes);
-	}
-	return !any || found != but;
-}

@@ -39,10 +39,4 @@ bool verbs_facts_is_card(const char *root, const char *device);
 /* Whether the kernel gives GPUs' memory to RDMA devices by its address alone (nvidia-peermem, or the older nv_peer_mem). */
 bool verbs_facts_peermem(const char *root);
 
-/*
- * Whether this port is wanted, by a list as NCCL_IB_HCA has it: "mlx5" (names that begin so), "mlx5_0:2" (that port),
- * "=mlx5_0" (whole names), "^mlx5_1" (all but), several with commas. An empty list wants all.
- */
-bool verbs_facts_wanted(const char *list, const char *device, unsigned port);
-
 #endif

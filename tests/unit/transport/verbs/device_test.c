@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "base/parse.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/tcp/fake_sysfs.h"
 #include "unit/transport/verbs/fake_verbs.h"
@@ -41,7 +42,7 @@ static void lists_of_devices_are_as_nccl_has_them(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (verbs_facts_wanted(cases[i].list, cases[i].device, cases[i].port) != cases[i].wanted)
+		if (parse_list_wants(cases[i].list, cases[i].device, cases[i].port) != cases[i].wanted)
 			fail_msg("\"%s\", %s port %u", cases[i].list, cases[i].device, cases[i].port);
 }
 
