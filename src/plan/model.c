@@ -10,11 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* A hop crosses a constraint once. */
-struct charge {
-	uint32_t constraint, hop;
-};
-
 struct builder {
 	const struct topology *topology;
 	const struct plan_request *request;
@@ -22,8 +17,6 @@ struct builder {
 	void *arrays;     /* the block of first, limits, row_of */
 	size_t *first;    /* of each directed link in `limits`, and one more at the end */
 	uint32_t *limits; /* that the link is a member of */
-	struct charge *charges;
-	size_t charge_count;
 	enum topology_class nic_class[PLAN_NICS_MAX][PLAN_GPUS_MAX];
 	/* Numbered by when they are first met; later sorted. */
 	uint32_t *row_of;      /* of each constraint, and 1 */
@@ -37,7 +30,6 @@ struct builder {
 static void builder_fini(struct builder *builder)
 {
 	sys_free(builder->arrays);
-	sys_free(builder->charges);
 	sys_free(builder->dense);
 	sys_free(builder->support_first);
 	sys_free(builder->supports);
@@ -103,18 +95,25 @@ static int list_limits(struct builder *builder)
 	return 0;
 }
 
+/* A hop crosses a constraint once more. */
 static int charge(struct builder *builder, size_t hop, size_t constraint)
 {
-	int r;
+	size_t hops = builder->model->hops;
+	uint64_t rate_Bps = constraint_Bps(builder, (uint32_t)constraint);
+	int r = 0;
 
-	if (!constraint_Bps(builder, (uint32_t)constraint))
+	if (!rate_Bps)
 		return 0;
-	r = sys_grow(&builder->charges, builder->charge_count, 1, sizeof(*builder->charges));
-	if (r < 0)
-		return r;
-	if (!builder->row_of[constraint])
+	if (!builder->row_of[constraint]) {
+		r = sys_grow(&builder->capacity_Bps, builder->rows, 1, sizeof(*builder->capacity_Bps));
+		if (r == 0)
+			r = sys_grow(&builder->dense, builder->rows, 1, hops * sizeof(*builder->dense));
+		if (r < 0)
+			return r;
+		builder->capacity_Bps[builder->rows] = rate_Bps;
 		builder->row_of[constraint] = (uint32_t)++builder->rows;
-	builder->charges[builder->charge_count++] = (struct charge){ (uint32_t)constraint, (uint32_t)hop };
+	}
+	builder->dense[(builder->row_of[constraint] - 1) * hops + hop]++;
 	return 0;
 }
 
@@ -357,23 +356,6 @@ static int charge_all(struct builder *builder, enum plan_pattern pattern)
 
 /* ------------------------------------------------------------------------------------------------------------- rows */
 
-static int fill_dense(struct builder *builder)
-{
-	size_t hops = builder->model->hops;
-
-	builder->dense = sys_zalloc((builder->rows * hops + 1) * sizeof(*builder->dense));
-	builder->capacity_Bps = sys_zalloc((builder->rows + 1) * sizeof(*builder->capacity_Bps));
-	if (!builder->dense || !builder->capacity_Bps)
-		return -ENOMEM;
-	for (size_t i = 0; i < builder->charge_count; i++) {
-		size_t row = builder->row_of[builder->charges[i].constraint] - 1;
-
-		builder->dense[row * hops + builder->charges[i].hop]++;
-		builder->capacity_Bps[row] = constraint_Bps(builder, builder->charges[i].constraint);
-	}
-	return 0;
-}
-
 /* By what a row says and not by where it stands in the graph, so that the order of the graph changes nothing. */
 static int compare_rows(const struct builder *builder, size_t a, size_t b)
 {
@@ -485,10 +467,8 @@ static int reduce_rows(struct builder *builder)
 {
 	uint32_t *order;
 	size_t count;
-	int r = fill_dense(builder);
+	int r = list_supports(builder);
 
-	if (r == 0)
-		r = list_supports(builder);
 	if (r < 0)
 		return r;
 	order = sys_zalloc((builder->rows + 1) * sizeof(*order));
