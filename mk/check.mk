@@ -56,7 +56,7 @@ browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
 
 # The rules of docs/design/transport.md, in every state.
-model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check')
+model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check' 'model/broken=CC=$(CC) tests/model/check --broken')
 
 # Not for the command line: it expects everything to be built.
 run-check:

@@ -237,13 +237,17 @@ static void control_c_ends_a_coordinator_that_waits(void **state)
 	assert_string_equal(file_text(coordinator.output), "");
 }
 
-/* Three standard ones, the listener, the own member's: none for who has connected, or none for the member. */
+/*
+ * Three standard ones, the listener, the own member's: none for who has connected, or none for the member. Linux takes a
+ * descriptor for accept() before it looks whether anybody is there, so with one left either may lack it.
+ */
 static void descriptors_that_run_out_are_named(void **state)
 {
 	static const struct {
 		unsigned most;
-		const char *sentence;
-	} cases[] = { { 5, "no descriptor is left for the next of 2 ranks" }, { 4, "Too many open files" } };
+		const char *sentence, *other;
+	} cases[] = { { 5, "no descriptor is left for the next of 2 ranks", "Too many open files" },
+		      { 4, "Too many open files", "Too many open files" } };
 	const char *const plain[] = { NULL };
 
 	(void)state;
@@ -260,7 +264,7 @@ static void descriptors_that_run_out_are_named(void **state)
 			skip();
 		}
 		assert_int_equal(status, COMMAND_FAILED);
-		if (!strstr(file_text(coordinator.complaints), cases[i].sentence))
+		if (!strstr(file_text(coordinator.complaints), cases[i].sentence) && !strstr(text, cases[i].other))
 			fail_msg("%u: %s", cases[i].most, text);
 	}
 }
