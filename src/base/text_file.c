@@ -74,8 +74,8 @@ static ssize_t read_some(int fd, char *text, size_t room)
 
 int text_file_value(int folder, const char *path, char *text, size_t room)
 {
-	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t bytes = fd < 0 ? -errno : read_some(fd, text, room);
+	int fd = sys_openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+	ssize_t bytes = fd < 0 ? fd : read_some(fd, text, room);
 	bool is_cut = bytes == (ssize_t)room;
 
 	sys_close(&fd);
