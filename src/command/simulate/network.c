@@ -121,7 +121,7 @@ static int scale(const struct command_call *call, struct simulate_fabric *fabric
  * A host that is faster than anything gives times that no network has. An uplink of unknown rate may well be wide enough,
  * so that is only a note.
  */
-static int check_rates(const char *path, const struct simulate_fabric *fabric, struct cluster_rates *rates)
+static int check_rates(const char *path, const struct simulate_fabric *fabric, const struct cluster_rates *rates)
 {
 	size_t unknown = simulate_fabric_unknown_hosts(fabric);
 
@@ -130,7 +130,6 @@ static int check_rates(const char *path, const struct simulate_fabric *fabric, s
 				      "\"%s\" has no rate for %zu of its %zu hosts, so no time can be worked out: give "
 				      "--rate RATE, or rate= in the file",
 				      path, unknown, fabric->host_count);
-	rates->unknown_uplinks = simulate_fabric_unknown_uplinks(fabric);
 	cluster_rates_note(rates, path, "bounds nothing");
 	return COMMAND_OK;
 }
