@@ -216,6 +216,25 @@ static void a_made_up_bus_id_is_no_one_elses(void **state)
 	free(text);
 }
 
+/* A virtual machine may show none. */
+static void a_switch_without_a_bus_id_gets_one_that_is_made_up(void **state)
+{
+	const char *gpu, *pci;
+	struct topology topology;
+	char *text;
+
+	(void)state;
+	machine_read(machine_text, &topology);
+	topology.vertices[topology_find(&topology, "switch:0000:01:00.0")].bus_id[0] = '\0';
+	text = written(&topology, TOPOLOGY_XML_SOCKETS_CPUS, NULL);
+	no_finding(text, NULL);
+	pci = strstr(text, "<pci busid=\"ffff:ff:00.0\" class=\"0x060400\"");
+	gpu = strstr(text, "busid=\"0000:02:00.0\"");
+	assert_true(pci && gpu && pci < gpu);
+	topology_fini(&topology);
+	free(text);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- bridges */
 
 static void add_bridge(struct topology *topology, const char *children[2], uint64_t rate_Bps)
@@ -437,6 +456,7 @@ int main(void)
 		cmocka_unit_test(encoded_widths_say_so_in_a_comment_before_them),
 		cmocka_unit_test(sockets_become_switches_under_one_cpu),
 		cmocka_unit_test(a_made_up_bus_id_is_no_one_elses),
+		cmocka_unit_test(a_switch_without_a_bus_id_gets_one_that_is_made_up),
 		cmocka_unit_test(a_narrow_bridge_becomes_a_switch_where_p2p_is_faster_through_it),
 		cmocka_unit_test(a_wide_bridge_is_not_written),
 		cmocka_unit_test(the_only_port_of_a_narrow_bridge_gets_its_rate),

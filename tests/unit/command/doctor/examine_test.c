@@ -189,6 +189,25 @@ static const char *evidence_of(const struct doctor_report *report, const char *c
 	return "";
 }
 
+/* A fault of something else is not why the link is slow. */
+static void slow_link_is_explained_by_a_fault_of_its_own_end_alone(void **state)
+{
+	static const struct change changes[] = {
+		{ "rate gpu0>switch:0000:21:00.0 23000000000", "rate gpu0>switch:0000:21:00.0 11500000000" },
+		{ "link pci gpu1 switch:0000:21:00.0 generation=4 lanes=16",
+		  "link pci gpu1 switch:0000:21:00.0 generation=4 lanes=8" },
+	};
+	char *machine = changed(sound_machine, changes, 2);
+	struct doctor_report report;
+
+	(void)state;
+	examine(machine, sound_facts, &report);
+	assert_non_null(strstr(evidence_of(&report, "link-width"), "x8 of x16"));
+	assert_non_null(strstr(evidence_of(&report, "measured-low"), "no known cause"));
+	doctor_report_fini(&report);
+	free(machine);
+}
+
 static enum doctor_severity severity_of(const struct doctor_report *report, const char *check)
 {
 	enum doctor_severity worst = DOCTOR_SKIPPED;
@@ -463,6 +482,7 @@ int main(void)
 		cmocka_unit_test(every_check_has_a_fault_that_it_finds),
 		cmocka_unit_test(a_device_made_of_software_has_no_ordering_on_pcie),
 		cmocka_unit_test(idle_gpu_link_is_no_fault_once_it_was_measured),
+		cmocka_unit_test(slow_link_is_explained_by_a_fault_of_its_own_end_alone),
 		cmocka_unit_test(acs_is_looked_at_where_it_decides),
 		cmocka_unit_test(slices_are_one_card_to_every_check),
 		cmocka_unit_test(empty_machine_is_not_good_and_crashes_nothing),

@@ -193,6 +193,26 @@ static void idle_gpu_is_not_called_slow(void **state)
 	     look_at_idle_gpu);
 }
 
+static void look_at_order(const struct view *view)
+{
+	static const char *const names[] = { "eth1np0", "eth1np2", "eth2np1", "eth10np1" };
+	uint32_t at = view->first_child[topology_find(view->topology, "cpu0")];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++, at = view->next_sibling[at]) {
+		assert_int_not_equal(at, TOPOLOGY_NONE);
+		assert_string_equal(view->topology->vertices[at].name, names[i]);
+	}
+}
+
+static void numbers_in_names_are_ordered_by_their_value(void **state)
+{
+	(void)state;
+	with("tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex nic eth10np1\nvertex nic eth1np0\n"
+	     "vertex nic eth1np2\nvertex nic eth2np1\nlink pci eth10np1 cpu0\nlink pci eth1np0 cpu0\n"
+	     "link pci eth1np2 cpu0\nlink pci eth2np1 cpu0\n",
+	     look_at_order);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +223,7 @@ int main(void)
 		cmocka_unit_test(colour_is_measured_over_nominal_and_a_low_bound_is_no_blame),
 		cmocka_unit_test(rates_have_as_many_decimals_as_make_sense),
 		cmocka_unit_test(idle_gpu_is_not_called_slow),
+		cmocka_unit_test(numbers_in_names_are_ordered_by_their_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
