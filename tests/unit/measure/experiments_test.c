@@ -92,6 +92,33 @@ static void every_link_is_crossed_by_several_flows_in_each_direction_and_in_both
 	topology_fini(&topology);
 }
 
+/* What a link carries shows only under more flows than two devices have between them. */
+static void a_devices_link_is_once_crossed_by_all_its_kinds_of_flows(void **state)
+{
+	struct measure_plan plan_of;
+	struct topology topology;
+	struct probe_rules rules;
+	struct probe *probe;
+
+	(void)state;
+	build(&topology, 4);
+	rules_with_cores(&rules);
+	plan(&topology, &rules, false, &probe, &plan_of);
+	for (uint32_t i = 0; i < 2 * topology.link_count; i++) {
+		size_t most = 0;
+
+		for (size_t j = 0; j < plan_of.count; j++) {
+			size_t here = crossings(&topology, &plan_of.items[j], i);
+
+			most = here > most ? here : most;
+		}
+		assert_true(most >= 10);
+	}
+	measure_experiments_fini(&plan_of);
+	probe->ops->close(probe);
+	topology_fini(&topology);
+}
+
 static void every_pair_of_gpus_is_tried_directly_and_through_the_host(void **state)
 {
 	struct measure_plan plan_of;
@@ -223,6 +250,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_link_is_crossed_by_several_flows_in_each_direction_and_in_both),
+		cmocka_unit_test(a_devices_link_is_once_crossed_by_all_its_kinds_of_flows),
 		cmocka_unit_test(every_pair_of_gpus_is_tried_directly_and_through_the_host),
 		cmocka_unit_test(no_set_is_planned_twice_and_priorities_are_in_order),
 		cmocka_unit_test(quick_plan_is_much_smaller_and_the_plan_grows_no_faster_than_pairs),

@@ -274,6 +274,20 @@ static void records_that_find_no_slot_are_told_of_until_they_are_gone(void **sta
 	assert_int_equal(registry_place_add(&place->registry, 100, "0000:10:00.0"), 3);
 }
 
+static void a_record_that_cannot_be_written_leaves_nothing_behind(void **state)
+{
+	struct registry_place *place = *state;
+	const int fd = place->registry.process_fd;
+	const unsigned files = tree_count(place->folder, "");
+
+	place->registry.process_fd = -1;
+	assert_int_equal(registry_place_add(&place->registry, 5, "0000:10:00.0"), -EBADF);
+	place->registry.process_fd = fd;
+	assert_int_equal(tree_count(place->folder, ""), files);
+	assert_int_equal(registry_place_add(&place->registry, 5, "0000:10:00.0"), 0);
+	assert_int_equal(tree_count(place->folder, ""), files + 1);
+}
+
 /* ------------------------------------------------------------------------------------------------------------ the process's end */
 
 static void a_process_takes_everything_along(void **state)
@@ -381,6 +395,7 @@ int main(void)
 		REGISTRY_TEST(foreign_and_broken_files_do_not_mislead),
 		REGISTRY_TEST(a_folder_that_was_emptied_is_made_again),
 		REGISTRY_TEST(records_that_find_no_slot_are_told_of_until_they_are_gone),
+		REGISTRY_TEST(a_record_that_cannot_be_written_leaves_nothing_behind),
 		REGISTRY_TEST(a_process_takes_everything_along),
 		REGISTRY_TEST(nothing_is_written_once_it_is_closed),
 		cmocka_unit_test(processes_that_come_and_go_share_one_registry),
