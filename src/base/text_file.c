@@ -112,7 +112,8 @@ int text_file_read(const struct text_file *file, const char *path, size_t most, 
 
 	if (fd < 0)
 		return fd;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size < most)
+	/* A file of /proc says that it is empty. */
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && (size_t)st.st_size < most)
 		room = (size_t)st.st_size;
 	r = read_all(fd, room, ret, ret_bytes);
 	sys_close(&fd);

@@ -1,0 +1,73 @@
+/* Files that a user names, and small ones of /proc and /sys. */
+#include "base/sys.h"
+#include "base/text_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Such a file is regular and says that it is empty. */
+static void a_file_of_proc_is_read_whole(void **state)
+{
+	static const struct text_file kind = { .kind = "text", .limit_bytes = 1 << 20 };
+	struct diag why = { .text = "" };
+	char *text = NULL;
+	size_t bytes = 0;
+
+	(void)state;
+	assert_int_equal(text_file_read(&kind, "/proc/self/status", 1 << 20, &text, &bytes, &why), 0);
+	assert_true(bytes > 0 && bytes == strlen(text));
+	assert_non_null(strstr(text, "Pid:"));
+	sys_free(text);
+}
+
+static void what_is_no_file_is_refused_by_name(void **state)
+{
+	static const struct text_file kind = { .kind = "text", .limit_bytes = 1 << 20 };
+	static const struct {
+		const char *path, *reason;
+		int error;
+	} cases[] = { { "/proc", "it is a folder", -EINVAL },
+		      { "/dev/null", "it is not a regular file", -EINVAL },
+		      { "/nowhere", "No such file", -ENOENT } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct diag why = { .text = "" };
+		char *text = NULL;
+		size_t bytes = 0;
+
+		assert_int_equal(text_file_read(&kind, cases[i].path, 1 << 20, &text, &bytes, &why), cases[i].error);
+		assert_non_null(strstr(why.text, cases[i].path));
+		assert_non_null(strstr(why.text, cases[i].reason));
+		assert_null(text);
+	}
+}
+
+static void a_value_is_trimmed_and_a_longer_one_is_said_to_be(void **state)
+{
+	char text[64], few[4];
+
+	(void)state;
+	assert_int_equal(text_file_value(AT_FDCWD, "/proc/sys/kernel/ostype", text, sizeof(text)), 0);
+	assert_string_equal(text, "Linux");
+	assert_int_equal(text_file_value(AT_FDCWD, "/proc/sys/kernel/ostype", few, sizeof(few)), -EOVERFLOW);
+	assert_string_equal(few, "Lin");
+	assert_int_equal(text_file_value(AT_FDCWD, "/nowhere", text, sizeof(text)), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_of_proc_is_read_whole),
+		cmocka_unit_test(what_is_no_file_is_refused_by_name),
+		cmocka_unit_test(a_value_is_trimmed_and_a_longer_one_is_said_to_be),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
