@@ -55,7 +55,7 @@ void codec_number(struct codec *codec, void *member, size_t member_bytes, unsign
 
 void codec_bool(struct codec *codec, bool *member, unsigned count)
 {
-	uint64_t value = *member;
+	uint64_t value = codec->out && *member; /* before a read the member may be no bool at all */
 
 	CODEC_NUMBER(codec, value, count);
 	codec_check(codec, value <= 1);

@@ -207,17 +207,17 @@ static size_t room_of(size_t count)
 int sys_grow(void *array, size_t count, size_t more, size_t element_bytes)
 {
 	size_t room;
-	char *grown;
+	char *old, *grown;
 
 	if (more > SIZE_MAX / 2 - count)
 		return -ENOMEM;
 	room = room_of(count + more);
 	if (room == room_of(count))
 		return 0;
-	if (FAULT_OF(SYS_FAULT_MEMORY))
+	if (room > SIZE_MAX / element_bytes || FAULT_OF(SYS_FAULT_MEMORY))
 		return -ENOMEM;
-	memcpy(&grown, array, sizeof(grown));
-	grown = reallocarray(grown, room, element_bytes);
+	memcpy(&old, array, sizeof(old));
+	grown = realloc(old, room * element_bytes);
 	if (!grown)
 		return -ENOMEM;
 	memset(grown + count * element_bytes, 0, (room - count) * element_bytes);
