@@ -25,7 +25,7 @@ lint-tidy: deps-lint
 		xargs -P '$(JOBS)' -I '{}' clang-tidy --quiet '{}' -- $(STD) $(LINT_FLAGS)
 
 # It does not look for system headers by itself; of these the macros make a difference.
-QUEUE_H := $(shell echo '\#include <sys/queue.h>' | $(CC) -M -xc - 2>/dev/null | tr ' ' '\n' | grep -m 1 'sys/queue\.h')
+QUEUE_H = $(shell printf '\043include <sys/queue.h>' | $(CC) -M -xc - 2>/dev/null | tr ' ' '\n' | grep -m 1 'sys/queue\.h')
 lint-cppcheck: deps-lint
 	$(say) CPPCHECK
 	@cppcheck --quiet -j '$(JOBS)' --std=c11 --language=c --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \

@@ -217,12 +217,12 @@ int sys_grow(void *array, size_t count, size_t more, size_t element_bytes)
 	if (room > SIZE_MAX / element_bytes || FAULT_OF(SYS_FAULT_MEMORY))
 		return -ENOMEM;
 	memcpy(&old, array, sizeof(old));
-	grown = realloc(old, room * element_bytes);
+	grown = reallocarray(old, room, element_bytes);
 	if (!grown)
 		return -ENOMEM;
 	memset(grown + count * element_bytes, 0, (room - count) * element_bytes);
 	memcpy(array, &grown, sizeof(grown));
-	return 0;
+	return 0; /* cppcheck-suppress memleak ; *array has it */
 }
 
 int sys_socket(int family, int type, int protocol)

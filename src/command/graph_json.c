@@ -214,9 +214,9 @@ static json_t *flow_of(const struct graph *graph, const struct flow_network *net
 	uint32_t other;
 
 	for (size_t i = 0; flow_crosses(network, flow, i, &crossing); i++)
-		json_array_append_new(edges,
-				      json_pack("{sI sf}", "edge", (json_int_t)graph->cluster_edges + (json_int_t)crossing.link,
-						"weight", (double)crossing.weight));
+		json_array_append_new(edges, json_pack("{sI sf}", "edge",
+						       (json_int_t)graph->cluster_edges + (json_int_t)crossing.link,
+						       "weight", (double)crossing.weight));
 	for (size_t i = 0; flow_is_awaited(network, flow, i, &other, &lag_s); i++)
 		json_array_append_new(next, json_pack("{sI sf}", "flow", (json_int_t)other, "lag_s", lag_s));
 	return json_pack("{sI sf sf sf so so}", "id", (json_int_t)flow, "bytes", flow_bytes(network, flow), "start_s",

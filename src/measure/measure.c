@@ -183,7 +183,7 @@ static int calibrate(struct measurement *measurement, struct pacing *pacing)
 	size_t flows = 0;
 
 	for (size_t i = 0; i < measurement->plan.count && flows < CALIBRATION_FLOWS; i++) {
-		double first_ns = 0, quick, slow;
+		double first_ns = 0, quick = 0, slow = 0;
 		int r;
 
 		if (measurement->plan.items[i].probe != pacing->probe || measurement->plan.items[i].count > 1)

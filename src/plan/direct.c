@@ -167,8 +167,8 @@ static bool search_heads(struct heads *heads, uint64_t work_limit)
 int plan_make_direct(const struct topology *topology, const struct plan_request *request, struct plan *ret)
 {
 	struct plan plan = { .pattern = PLAN_DIRECT, .gpu_count = request->gpu_count };
-	struct heads heads = { .near_only = true };
 	struct plan_model model = { 0 };
+	struct heads heads = { .near_only = true, .search.model = &model };
 	int r = plan_model_init(&model, topology, request, PLAN_DIRECT);
 
 	if (r == 0)

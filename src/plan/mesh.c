@@ -224,7 +224,7 @@ static void offer_range(struct plan_search *search, const struct tour_range *ran
 {
 	const struct plan_model *model = search->model;
 	struct plan_selection selection = { 0 };
-	uint8_t in[PLACES_MAX] = { 0 }, out[PLACES_MAX];
+	uint8_t in[PLACES_MAX] = { 0 }, out[PLACES_MAX] = { 0 };
 
 	if (model->network) {
 		add_inner_hops(search, range);
