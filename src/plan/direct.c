@@ -184,7 +184,8 @@ int plan_make_direct(const struct topology *topology, const struct plan_request 
 			plan.channels[place] = heads.best[i];
 		}
 		plan_store_classes(&model, &plan);
-		plan.rate_Bps = heads.search.best.capacity_Bps / heads.search.best.load;
+		if (heads.search.best.load)
+			plan.rate_Bps = heads.search.best.capacity_Bps / heads.search.best.load;
 		plan.work = heads.search.columns.work;
 		*ret = plan;
 	}

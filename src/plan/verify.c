@@ -461,8 +461,8 @@ void plan_load_name(const struct topology *topology, const struct plan_load *loa
 static int verify_plan(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
 		       struct diag *diag, struct plan_load *ret)
 {
-	struct plan_load *loads;
-	size_t count;
+	struct plan_load *loads = NULL;
+	size_t count = 0;
 	int r = plan_verify_loads(topology, request, plan, &loads, &count, diag);
 
 	if (r < 0)

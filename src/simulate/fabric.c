@@ -109,7 +109,7 @@ static int take_aggregators(const struct cluster *cluster, double median_Bps, st
 int simulate_fabric_of_cluster(const struct cluster *cluster, struct simulate_fabric *ret, struct diag *diag)
 {
 	struct simulate_fabric fabric;
-	double median_Bps;
+	double median_Bps = 0;
 	int r;
 
 	if (!cluster->host_count) {
@@ -119,7 +119,7 @@ int simulate_fabric_of_cluster(const struct cluster *cluster, struct simulate_fa
 	r = median_rate(cluster, &median_Bps);
 	if (r == 0)
 		r = simulate_fabric_init(&fabric, cluster->host_count, 1, cluster->switch_count);
-	if (r < 0)
+	if (r)
 		return r;
 	for (size_t i = 0; i < cluster->switch_count; i++) {
 		const struct cluster_switch *from = &cluster->switches[i];

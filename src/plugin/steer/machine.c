@@ -58,7 +58,8 @@ static uint64_t hash_of(const struct steer_machine *machine, const char *text, c
 	hash = hash_string(hash, machine->topology_text);
 	if (machine->shaped_text)
 		hash = hash_string(hash, machine->shaped_text);
-	hash = hash_bytes(hash, numbers, sizeof(numbers));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		hash = hash_step(hash, numbers[i]);
 	for (size_t i = 0; i < nets->count; i++)
 		hash = hash_string(hash, nets->at[i].name);
 	if (stat("/dev/shm", &st) == 0) {
