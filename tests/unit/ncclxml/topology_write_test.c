@@ -95,6 +95,24 @@ static void what_nccl_fills_in_itself_is_left_out(void **state)
 	free(text);
 }
 
+static void what_is_not_known_of_a_cpu_is_left_out(void **state)
+{
+	struct topology topology;
+	struct topology_cpu *cpu;
+	char *text;
+
+	(void)state;
+	machine_read(machine_text, &topology);
+	cpu = &topology.vertices[topology_find(&topology, "cpu0")].cpu;
+	snprintf(cpu->vendor, sizeof(cpu->vendor), "X");
+	cpu->architecture[0] = '\0';
+	cpu->model = -1;
+	text = written(&topology, TOPOLOGY_XML_SOCKETS_CPUS, NULL);
+	assert_non_null(strstr(text, "<cpu numaid=\"0\" affinity=\"0000ffff\" vendor=\"X\">"));
+	topology_fini(&topology);
+	free(text);
+}
+
 static uint64_t smaller(const struct topology_link *link)
 {
 	return link->capacity[0].rate_Bps < link->capacity[1].rate_Bps ? link->capacity[0].rate_Bps
@@ -452,6 +470,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_read_is_written_and_read_again),
 		cmocka_unit_test(what_nccl_fills_in_itself_is_left_out),
+		cmocka_unit_test(what_is_not_known_of_a_cpu_is_left_out),
 		cmocka_unit_test(nccl_computes_every_measured_link_within_half_a_step),
 		cmocka_unit_test(encoded_widths_say_so_in_a_comment_before_them),
 		cmocka_unit_test(sockets_become_switches_under_one_cpu),
