@@ -92,10 +92,11 @@ void codec_text(struct codec *codec, char *member, size_t bytes)
 	if (codec->out)
 		return;
 	codec_block(codec, member, bytes);
-	codec_check(codec, memchr(member, '\0', bytes));
+	length = strnlen(member, bytes);
+	codec_check(codec, length < bytes);
+	for (size_t i = 0; i < bytes; i++)
+		codec_check(codec, i < length ? is_printable(member[i]) : !member[i]);
 	member[bytes - 1] = '\0';
-	for (const char *c = member; *c; c++)
-		codec_check(codec, is_printable(*c));
 }
 
 void codec_magic(struct codec *codec, const void *magic, size_t bytes)

@@ -36,7 +36,7 @@ struct codec {
 void codec_number(struct codec *codec, void *member, size_t member_bytes, unsigned count);
 void codec_bool(struct codec *codec, bool *member, unsigned count);
 void codec_block(struct codec *codec, void *member, size_t bytes);
-/* Written: cut to what fits with its NUL, the rest zeros; what is not printable becomes '?'. */
+/* Written: cut to what fits with its NUL, the rest zeros; what is not printable becomes '?'. Read: so, or -EBADMSG. */
 void codec_text(struct codec *codec, char *member, size_t bytes);
 /* Other bytes are -EBADMSG. */
 void codec_magic(struct codec *codec, const void *magic, size_t bytes);

@@ -85,6 +85,7 @@ static void other_lengths_and_values_are_refused(void **state)
 		{ MAGIC, 0, -EBADMSG },      { VERSION, 8, -EPROTO },      { VERSION + 1, 1, -EPROTO },
 		{ NARROW + 2, 1, -EBADMSG }, { YES, 2, -EBADMSG },         { YES + 1, 1, -EBADMSG },
 		{ ZEROS + 1, 1, -EBADMSG },  { TEXT + 1, 0x80, -EBADMSG }, { TEXT + 2, '\n', -EBADMSG },
+		{ TEXT + 5, 'x', -EBADMSG },
 	};
 	uint8_t bytes[MESSAGE_BYTES + 1];
 	struct message message;
