@@ -21,7 +21,7 @@ int text_file_read(const struct text_file *file, const char *path, size_t most, 
 		   struct diag *why);
 
 /*
- * A small file of /proc or /sys below that folder, without the white space at its end. What does not fit gives its
+ * A small file of /proc or /sys below that folder, no link, without the white space at its end. What does not fit gives its
  * beginning and -EOVERFLOW: a part of a value is no value. -EINVAL: there are NULs in it; others as the system said (a
  * `speed` whose link is down: -EINVAL, too).
  */

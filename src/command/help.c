@@ -51,6 +51,7 @@ static void print_list(const struct command *const *table, FILE *out)
 	table_end(&columns, rows, "  l  l  l");
 	fputs("\n`tributary COMMAND --help` lists the options of one.\n", out);
 	print_statuses(out);
+	print_documents(out);
 }
 
 /* "show" is one of several: the others have options of their own. */
