@@ -214,14 +214,6 @@ static int check_hosts(struct cluster_draft *draft)
 
 /* -------------------------------------------------------------------------------------------------------- the cluster */
 
-static int put_into_hash(void *arg, const char *text, size_t bytes)
-{
-	uint64_t *hash = arg;
-
-	*hash = hash_bytes(*hash, text, bytes);
-	return 0;
-}
-
 /* One piece of memory: the cluster, its arrays, its names. */
 static struct cluster *cluster_new(const struct cluster_draft *draft)
 {
@@ -277,6 +269,8 @@ int cluster_draft_finish(struct cluster_draft *draft, struct cluster **ret)
 {
 	struct ordered *ordered;
 	struct cluster *cluster;
+	size_t bytes = 0;
+	char *text;
 	int r = check_hosts(draft);
 
 	if (r < 0)
@@ -292,8 +286,13 @@ int cluster_draft_finish(struct cluster_draft *draft, struct cluster **ret)
 	order_switches(draft, ordered);
 	fill(draft, ordered, cluster);
 	sys_free(ordered);
-	cluster->fingerprint = UINT64_C(14695981039346656037);
-	cluster_put(cluster, put_into_hash, &cluster->fingerprint);
+	r = cluster_format(cluster, &text, &bytes);
+	if (r < 0) {
+		sys_free(cluster);
+		return r;
+	}
+	cluster->fingerprint = hash_bytes(HASH_START, text, bytes);
+	sys_free(text);
 	/* How a rate is known is nothing that hosts have to agree on: not in the fingerprint. */
 	cluster->measured = draft->measured;
 	*ret = cluster;

@@ -133,9 +133,4 @@ int cluster_namings_add(struct cluster_namings *namings, struct cluster_draft *d
 int cluster_namings_join(const struct cluster_namings *namings, struct cluster_draft *draft);
 void cluster_namings_fini(struct cluster_namings *namings);
 
-/* ----------------------------------------------------------------------------------------------------------- writer */
-
-/* cluster_write.c: the canonical text, in pieces; an error of `put` ends it and is returned. */
-int cluster_put(const struct cluster *cluster, int (*put)(void *arg, const char *text, size_t bytes), void *arg);
-
 #endif

@@ -5,61 +5,39 @@
 #include "cluster/text.h"
 
 #include "base/sys.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
-struct writer {
-	int (*put)(void *arg, const char *text, size_t bytes);
-	void *arg;
-	int error; /* the first */
-};
-
-static void put(struct writer *writer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct writer *writer, const char *fmt, ...)
-{
-	char text[2 * CLUSTER_NAME_MAX + 64];
-	va_list args;
-	int bytes;
-
-	va_start(args, fmt);
-	bytes = vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	if (bytes < 0 || (size_t)bytes >= sizeof(text))
-		writer->error = writer->error ? writer->error : -EOVERFLOW;
-	if (!writer->error)
-		writer->error = writer->put(writer->arg, text, (size_t)bytes);
-}
-
 /* In the largest unit in which it is a whole number; 0 is left out. */
-static void put_rate(struct writer *writer, const char *key, uint64_t rate_Bps)
+static void put_rate(struct text *text, const char *key, uint64_t rate_Bps)
 {
 	uint64_t bits = rate_Bps * 8;
 
 	if (!rate_Bps)
 		return;
 	if (bits % 1000000000 == 0)
-		put(writer, " %s=%" PRIu64 "Gbit/s", key, bits / 1000000000);
+		text_put(text, " %s=%" PRIu64 "Gbit/s", key, bits / 1000000000);
 	else if (bits % 1000000 == 0)
-		put(writer, " %s=%" PRIu64 "Mbit/s", key, bits / 1000000);
+		text_put(text, " %s=%" PRIu64 "Mbit/s", key, bits / 1000000);
 	else
-		put(writer, " %s=%" PRIu64 "B/s", key, rate_Bps);
+		text_put(text, " %s=%" PRIu64 "B/s", key, rate_Bps);
 }
 
-static void put_switch(struct writer *writer, const struct cluster *cluster, const struct cluster_switch *at)
+static void put_switch(struct text *text, const struct cluster *cluster, const struct cluster_switch *at)
 {
-	put(writer, "switch %s", at->name);
+	text_put(text, "switch %s", at->name);
 	if (at->parent != CLUSTER_NONE)
-		put(writer, " parent=%s", cluster->switches[at->parent].name);
+		text_put(text, " parent=%s", cluster->switches[at->parent].name);
 	if (at->up_rate_Bps == at->down_rate_Bps) {
-		put_rate(writer, "rate", at->up_rate_Bps);
+		put_rate(text, "rate", at->up_rate_Bps);
 	} else {
-		put_rate(writer, "up", at->up_rate_Bps);
-		put_rate(writer, "down", at->down_rate_Bps);
+		put_rate(text, "up", at->up_rate_Bps);
+		put_rate(text, "down", at->down_rate_Bps);
 	}
-	put(writer, "\n");
+	text_put(text, "\n");
 }
 
 /* A name in which one number counts: "node", "07", ".example.org". digits 0: there is none. */
@@ -118,7 +96,7 @@ static bool counts_on(const char *a, const char *b, size_t width)
 }
 
 /* The ranges from host `i` on, as far as one line goes; *ret is the first host behind. */
-static void put_ranges(struct writer *writer, const struct cluster *cluster, size_t i, size_t *ret)
+static void put_ranges(struct text *text, const struct cluster *cluster, size_t i, size_t *ret)
 {
 	const struct cluster_host *first = &cluster->hosts[i];
 
@@ -132,11 +110,11 @@ static void put_ranges(struct writer *writer, const struct cluster *cluster, siz
 			high = &cluster->hosts[next];
 			next = next_in_leaf(cluster, next + 1, first->leaf);
 		}
-		put(writer, "%s%.*s", comma, (int)number.digits, low->name + number.prefix);
+		text_put(text, "%s%.*s", comma, (int)number.digits, low->name + number.prefix);
 		if (high != low) {
 			struct numbered last = numbered_of(high->name);
 
-			put(writer, "-%.*s", (int)last.digits, high->name + last.prefix);
+			text_put(text, "-%.*s", (int)last.digits, high->name + last.prefix);
 		}
 		i = next;
 		if (i >= cluster->host_count || !same_line(first, &cluster->hosts[i]))
@@ -146,7 +124,7 @@ static void put_ranges(struct writer *writer, const struct cluster *cluster, siz
 }
 
 /* The hosts from `i` on that one line has, as a list; *ret is the first host behind. */
-static void put_list(struct writer *writer, const struct cluster *cluster, size_t i, size_t *ret)
+static void put_list(struct text *text, const struct cluster *cluster, size_t i, size_t *ret)
 {
 	const struct cluster_host *first = &cluster->hosts[i];
 	size_t next = next_in_leaf(cluster, i + 1, first->leaf);
@@ -154,59 +132,66 @@ static void put_list(struct writer *writer, const struct cluster *cluster, size_
 
 	*ret = next;
 	if (next >= cluster->host_count || !same_line(first, &cluster->hosts[next])) {
-		put(writer, "%s", first->name);
+		text_put(text, "%s", first->name);
 		return;
 	}
-	put(writer, "%.*s[", (int)number.prefix, first->name);
-	put_ranges(writer, cluster, i, ret);
-	put(writer, "]%s", first->name + number.prefix + number.digits);
+	text_put(text, "%.*s[", (int)number.prefix, first->name);
+	put_ranges(text, cluster, i, ret);
+	text_put(text, "]%s", first->name + number.prefix + number.digits);
 }
 
-static void put_hosts(struct writer *writer, const struct cluster *cluster, int leaf)
+static void put_hosts(struct text *text, const struct cluster *cluster, int leaf)
 {
-	for (size_t i = next_in_leaf(cluster, 0, leaf); i < cluster->host_count && !writer->error;) {
+	for (size_t i = next_in_leaf(cluster, 0, leaf); i < cluster->host_count;) {
 		const struct cluster_host *first = &cluster->hosts[i];
 
-		put(writer, "host ");
-		put_list(writer, cluster, i, &i);
-		put(writer, " leaf=%s", cluster->switches[leaf].name);
-		put_rate(writer, "rate", first->rate_Bps);
-		put(writer, "\n");
+		text_put(text, "host ");
+		put_list(text, cluster, i, &i);
+		text_put(text, " leaf=%s", cluster->switches[leaf].name);
+		put_rate(text, "rate", first->rate_Bps);
+		text_put(text, "\n");
 	}
 }
 
-static void put_aggregator(struct writer *writer, const struct cluster *cluster, const struct cluster_aggregator *at)
+static void put_aggregator(struct text *text, const struct cluster *cluster, const struct cluster_aggregator *at)
 {
 	bool v6 = strchr(at->address, ':') != NULL;
 
-	put(writer, "aggregator %s%s%s:%u leaf=%s", v6 ? "[" : "", at->address, v6 ? "]" : "", at->port,
-	    cluster->switches[at->leaf].name);
-	put_rate(writer, "rate", at->rate_Bps);
-	put(writer, "\n");
+	text_put(text, "aggregator %s%s%s:%u leaf=%s", v6 ? "[" : "", at->address, v6 ? "]" : "", at->port,
+		 cluster->switches[at->leaf].name);
+	put_rate(text, "rate", at->rate_Bps);
+	text_put(text, "\n");
 }
 
-int cluster_put(const struct cluster *cluster, int (*put_piece)(void *arg, const char *text, size_t bytes), void *arg)
+int cluster_format(const struct cluster *cluster, char **ret, size_t *ret_bytes)
 {
-	struct writer writer = { .put = put_piece, .arg = arg };
+	struct text text = { 0 };
 
-	put(&writer, "tributary-cluster 1\n%s", cluster->measured ? "rates measured\n" : "");
+	text_put(&text, "tributary-cluster 1\n%s", cluster->measured ? "rates measured\n" : "");
 	for (size_t i = 0; i < cluster->switch_count; i++)
-		put_switch(&writer, cluster, &cluster->switches[i]);
-	for (size_t i = 0; i < cluster->switch_count && !writer.error; i++)
-		put_hosts(&writer, cluster, (int)i);
+		put_switch(&text, cluster, &cluster->switches[i]);
+	for (size_t i = 0; i < cluster->switch_count; i++)
+		put_hosts(&text, cluster, (int)i);
 	for (size_t i = 0; i < cluster->aggregator_count; i++)
-		put_aggregator(&writer, cluster, &cluster->aggregators[i]);
-	return writer.error;
+		put_aggregator(&text, cluster, &cluster->aggregators[i]);
+	return text_take(&text, ret, ret_bytes);
 }
 
-static int put_into_file(void *arg, const char *text, size_t bytes)
+static int write_out(char *text, size_t bytes, FILE *out)
 {
-	return fwrite(text, 1, bytes, arg) == bytes ? 0 : -EIO;
+	int r = fwrite(text, 1, bytes, out) == bytes ? 0 : -EIO;
+
+	sys_free(text);
+	return r;
 }
 
 int cluster_write(const struct cluster *cluster, FILE *out)
 {
-	return cluster_put(cluster, put_into_file, out);
+	size_t bytes = 0;
+	char *text;
+	int r = cluster_format(cluster, &text, &bytes);
+
+	return r < 0 ? r : write_out(text, bytes, out);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- Slurm */
@@ -232,7 +217,7 @@ static bool has_hosts_below(const struct cluster *cluster, int of)
 	return false;
 }
 
-static void put_slurm_switch(struct writer *writer, const struct cluster *cluster, int of)
+static void put_slurm_switch(struct text *text, const struct cluster *cluster, int of)
 {
 	const char *name = cluster->switches[of].name, *comma = "";
 	size_t host = next_in_leaf(cluster, 0, of);
@@ -243,63 +228,33 @@ static void put_slurm_switch(struct writer *writer, const struct cluster *cluste
 		if (!has_hosts_below(cluster, i))
 			continue;
 		if (!switches)
-			put(writer, "SwitchName=%s Switches=", name);
-		put(writer, "%s%s", switches ? "," : "", cluster->switches[i].name);
+			text_put(text, "SwitchName=%s Switches=", name);
+		text_put(text, "%s%s", switches ? "," : "", cluster->switches[i].name);
 		switches = true;
 	}
 	if (switches && hosts)
-		put(writer, ",%s%s", name, own_hosts);
+		text_put(text, ",%s%s", name, own_hosts);
 	if (switches)
-		put(writer, "\n");
+		text_put(text, "\n");
 	if (!hosts)
 		return;
-	put(writer, "SwitchName=%s%s Nodes=", name, switches ? own_hosts : "");
-	for (; host < cluster->host_count && !writer->error; comma = ",") {
-		put(writer, "%s", comma);
-		put_list(writer, cluster, host, &host);
+	text_put(text, "SwitchName=%s%s Nodes=", name, switches ? own_hosts : "");
+	for (; host < cluster->host_count; comma = ",") {
+		text_put(text, "%s", comma);
+		put_list(text, cluster, host, &host);
 	}
-	put(writer, "\n");
+	text_put(text, "\n");
 }
 
 int cluster_write_slurm(const struct cluster *cluster, FILE *out)
 {
-	struct writer writer = { .put = put_into_file, .arg = out };
-
-	for (size_t i = 0; i < cluster->switch_count && !writer.error; i++)
-		put_slurm_switch(&writer, cluster, (int)i);
-	return writer.error;
-}
-
-/* -------------------------------------------------------------------------------------------------------------- text */
-
-struct text {
-	char *at; /* NULL: it is only counted */
-	size_t bytes;
-};
-
-static int put_into_text(void *arg, const char *piece, size_t bytes)
-{
-	struct text *text = arg;
-
-	if (text->at)
-		memcpy(text->at + text->bytes, piece, bytes);
-	text->bytes += bytes;
-	return 0;
-}
-
-int cluster_format(const struct cluster *cluster, char **ret, size_t *ret_bytes)
-{
 	struct text text = { 0 };
-	int r = cluster_put(cluster, put_into_text, &text);
+	size_t bytes = 0;
+	char *lines;
+	int r;
 
-	if (r < 0)
-		return r;
-	text.at = sys_zalloc(text.bytes + 1);
-	if (!text.at)
-		return -ENOMEM;
-	text.bytes = 0;
-	cluster_put(cluster, put_into_text, &text);
-	*ret = text.at;
-	*ret_bytes = text.bytes;
-	return 0;
+	for (size_t i = 0; i < cluster->switch_count; i++)
+		put_slurm_switch(&text, cluster, (int)i);
+	r = text_take(&text, &lines, &bytes);
+	return r < 0 ? r : write_out(lines, bytes, out);
 }

@@ -18,11 +18,11 @@
 #include "base/crc.h"
 #include "base/parse.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "profile/fingerprint_lines.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,24 +55,6 @@ void profile_fini(struct profile *profile)
 
 /* -------- writing -------- */
 
-struct writer {
-	char *text;
-	size_t bytes, room;
-};
-
-static void put(struct writer *writer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct writer *writer, const char *fmt, ...)
-{
-	va_list args;
-	int bytes;
-
-	va_start(args, fmt);
-	bytes = vsnprintf(writer->text + writer->bytes, writer->room - writer->bytes, fmt, args);
-	va_end(args);
-	if (bytes > 0)
-		writer->bytes += (size_t)bytes;
-}
-
 /* A name that stands between quotes: printable, and without what would end it. */
 static bool is_quotable(const char *text)
 {
@@ -82,24 +64,13 @@ static bool is_quotable(const char *text)
 	return true;
 }
 
-static size_t count_lines(struct fingerprint_span text)
-{
-	struct fingerprint_span line;
-	size_t count = 0;
-
-	while (fingerprint_next_line(&text, &line))
-		count++;
-	return count;
-}
-
 int profile_write(const struct profile *profile, char **ret, size_t *ret_bytes)
 {
-	enum { HEADER_BYTES = 256 }; /* three lines, a name and the checksum */
 	struct fingerprint_span rest = { profile->fingerprint.text, profile->fingerprint.bytes }, line;
 	struct fingerprint again = { 0 };
-	struct writer writer = { 0 };
 	size_t graph_bytes = 0, cluster_bytes = 0;
 	char *graph = NULL, *cluster = NULL;
+	struct text text = { 0 };
 	int r;
 
 	if (!is_quotable(profile->measured_by))
@@ -113,25 +84,19 @@ int profile_write(const struct profile *profile, char **ret, size_t *ret_bytes)
 		r = cluster_format(profile->cluster, &cluster, &cluster_bytes);
 	if (r < 0)
 		goto out;
-	writer.room = HEADER_BYTES + rest.bytes + count_lines(rest) * strlen(MACHINE) + graph_bytes + cluster_bytes + 1;
-	writer.text = sys_zalloc(writer.room);
-	r = writer.text ? 0 : -ENOMEM;
-	if (r < 0)
-		goto out;
-	put(&writer, FIRST "%d\nmeasured %" PRId64 " by \"%s\"\nfingerprint %s\n", cluster ? PROFILE_VERSION : 1,
-	    profile->date_s, profile->measured_by, again.id);
+	text_put(&text, FIRST "%d\nmeasured %" PRId64 " by \"%s\"\nfingerprint %s\n", cluster ? PROFILE_VERSION : 1,
+		 profile->date_s, profile->measured_by, again.id);
 	while (fingerprint_next_line(&rest, &line))
-		put(&writer, MACHINE "%.*s\n", (int)line.bytes, line.at);
-	put(&writer, "%s%s", graph, cluster ? cluster : "");
-	put(&writer, CHECKSUM "%08" PRIx32 "\n", crc_ieee32(writer.text, writer.bytes));
-	r = writer.bytes > PROFILE_MOST_BYTES ? -EFBIG : 0;
-	if (r < 0)
-		goto out;
-	*ret = writer.text;
-	*ret_bytes = writer.bytes;
-	writer.text = NULL;
+		text_put(&text, MACHINE "%.*s\n", (int)line.bytes, line.at);
+	text_put(&text, "%s%s", graph, cluster ? cluster : "");
+	text_put(&text, CHECKSUM "%08" PRIx32 "\n", crc_ieee32(text.at, text.bytes));
+	if (!text.error && text.bytes > PROFILE_MOST_BYTES) {
+		sys_free(text.at);
+		r = -EFBIG;
+	} else {
+		r = text_take(&text, ret, ret_bytes);
+	}
 out:
-	sys_free(writer.text);
 	sys_free(graph);
 	sys_free(cluster);
 	fingerprint_fini(&again);
@@ -337,6 +302,16 @@ static struct fingerprint_span graph_of(const struct reader *reader)
 		if (starts_with(line, CLUSTER))
 			return (struct fingerprint_span){ reader->rest.at, (size_t)(line.at - reader->rest.at) };
 	return reader->rest;
+}
+
+static size_t count_lines(struct fingerprint_span text)
+{
+	struct fingerprint_span line;
+	size_t count = 0;
+
+	while (fingerprint_next_line(&text, &line))
+		count++;
+	return count;
 }
 
 static int read_topology(struct reader *reader, uint64_t version, struct profile *profile)

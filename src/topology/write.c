@@ -7,35 +7,24 @@
 #include "topology/internal.h"
 
 #include "base/sys.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct writer {
 	const struct topology *topology;
+	void *arrays;                                /* the block of all of these */
 	uint32_t *vertices, *links, *limits, *pairs; /* in canonical order */
 	uint32_t *rank;                              /* of each vertex in `vertices` */
 	uint32_t *number;                            /* of each link among the parallel ones, from 1 */
 	uint32_t *rates;                             /* directed links, by their names */
+	uint32_t *scratch;                           /* for links, or for the members of a limit */
 	struct topology_memberships memberships;     /* limits by their place in `limits` */
-	char *text;                                  /* NULL: bytes are only counted */
-	size_t bytes;
+	struct text text;
 };
-
-static void writer_fini(struct writer *writer)
-{
-	sys_free(writer->vertices);
-	sys_free(writer->links);
-	sys_free(writer->limits);
-	sys_free(writer->pairs);
-	sys_free(writer->rank);
-	sys_free(writer->number);
-	sys_free(writer->rates);
-	topology_memberships_fini(&writer->memberships);
-}
 
 /* --------------------------------------------------------------------------------------------------------- in order */
 
@@ -178,96 +167,74 @@ static int compare_directed(const void *a, const void *b, void *arg)
 	return order ? order : compare_numbers(writer->number[first / 2], writer->number[second / 2]);
 }
 
-static int in_order(struct writer *writer, size_t count, int (*compare)(const void *, const void *, void *),
-		    uint32_t **ret)
+static void in_order(struct writer *writer, uint32_t *list, size_t count,
+		     int (*compare)(const void *, const void *, void *))
 {
-	uint32_t *list = sys_zalloc(count * sizeof(*list));
-
-	if (!list)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
 		list[i] = i;
-	if (compare)
-		qsort_r(list, count, sizeof(*list), compare, writer);
-	*ret = list;
-	return 0;
+	qsort_r(list, count, sizeof(*list), compare, writer);
 }
 
 /*
  * Numbers parallel links in the order in which they are written. Sorted by directed name with each link's place as its
  * number, links that join the same two stand side by side.
  */
-static int number_links(struct writer *writer)
+static void number_links(struct writer *writer)
 {
-	const struct topology *topology = writer->topology;
-	uint32_t *ups;
-	uint32_t number = 0;
-	int r = in_order(writer, topology->link_count, NULL, &ups);
+	size_t count = writer->topology->link_count;
+	uint32_t *ups = writer->scratch, number = 0;
 
-	if (r < 0)
-		return r;
-	writer->number = sys_zalloc(topology->link_count * sizeof(*writer->number));
-	if (!writer->number) {
-		sys_free(ups);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < topology->link_count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		uint32_t link = writer->links[i];
 		bool up = from_rank(writer, 2 * link) < to_rank(writer, 2 * link);
 
 		writer->number[link] = i;
 		ups[i] = topology_directed(link, up ? TOPOLOGY_UP : TOPOLOGY_DOWN); /* both ways alike */
 	}
-	qsort_r(ups, topology->link_count, sizeof(*ups), compare_directed, writer);
-	for (uint32_t i = 0; i < topology->link_count; i++) {
+	qsort_r(ups, count, sizeof(*ups), compare_directed, writer);
+	for (uint32_t i = 0; i < count; i++) {
 		bool same = i && from_rank(writer, ups[i]) == from_rank(writer, ups[i - 1]) &&
 			    to_rank(writer, ups[i]) == to_rank(writer, ups[i - 1]);
 
 		number = same ? number + 1 : 1;
 		writer->number[ups[i] / 2] = number;
 	}
-	sys_free(ups);
-	return 0;
 }
 
 static int put_in_order(struct writer *writer)
 {
 	const struct topology *topology = writer->topology;
-	int r = in_order(writer, topology->vertex_count, compare_vertices, &writer->vertices);
+	size_t links = topology->link_count, scratch = links;
+	int r;
 
-	if (r == 0)
-		r = in_order(writer, topology->vertex_count, NULL, &writer->rank);
-	if (r < 0)
-		return r;
+	for (size_t i = 0; i < topology->limit_count; i++)
+		if (topology->limits[i].member_count > scratch)
+			scratch = topology->limits[i].member_count;
+	writer->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(writer->vertices, topology->vertex_count),
+				      SYS_ARRAY(writer->rank, topology->vertex_count), SYS_ARRAY(writer->links, links),
+				      SYS_ARRAY(writer->number, links), SYS_ARRAY(writer->rates, 2 * links),
+				      SYS_ARRAY(writer->scratch, scratch),
+				      SYS_ARRAY(writer->limits, topology->limit_count),
+				      SYS_ARRAY(writer->pairs, topology->pair_count) },
+		8);
+	if (!writer->arrays)
+		return -ENOMEM;
+	in_order(writer, writer->vertices, topology->vertex_count, compare_vertices);
 	for (uint32_t i = 0; i < topology->vertex_count; i++)
 		writer->rank[writer->vertices[i]] = i;
-	r = in_order(writer, topology->limit_count, compare_limits, &writer->limits);
-	if (r == 0)
-		r = topology_memberships_init(&writer->memberships, topology, writer->limits);
-	if (r == 0)
-		r = in_order(writer, topology->link_count, compare_links, &writer->links);
-	if (r == 0)
-		r = number_links(writer);
-	if (r == 0)
-		r = in_order(writer, 2 * topology->link_count, compare_directed, &writer->rates);
-	if (r == 0)
-		r = in_order(writer, topology->pair_count, compare_pairs, &writer->pairs);
-	return r;
+	in_order(writer, writer->limits, topology->limit_count, compare_limits);
+	r = topology_memberships_init(&writer->memberships, topology, writer->limits);
+	if (r < 0)
+		return r;
+	in_order(writer, writer->links, links, compare_links);
+	number_links(writer);
+	in_order(writer, writer->rates, 2 * links, compare_directed);
+	in_order(writer, writer->pairs, topology->pair_count, compare_pairs);
+	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
-
-static void put_bytes(struct writer *writer, const char *bytes, size_t count)
-{
-	if (writer->text)
-		memcpy(writer->text + writer->bytes, bytes, count);
-	writer->bytes += count;
-}
-
-static void put(struct writer *writer, const char *text)
-{
-	put_bytes(writer, text, strlen(text));
-}
 
 static bool is_plain(const char *text)
 {
@@ -279,111 +246,96 @@ static bool is_plain(const char *text)
 	return true;
 }
 
-static void put_value(struct writer *writer, const char *text)
+static void put_value(struct text *out, const char *value)
 {
-	if (is_plain(text)) {
-		put(writer, text);
+	if (is_plain(value)) {
+		text_put(out, "%s", value);
 		return;
 	}
-	put(writer, "\"");
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-		char escape[8];
+	text_put(out, "\"");
+	for (; *value; value++) {
+		unsigned char c = (unsigned char)*value;
 
 		if (c == '"' || c == '\\')
-			snprintf(escape, sizeof(escape), "\\%c", c);
+			text_put(out, "\\%c", c);
 		else if (c == '\n')
-			snprintf(escape, sizeof(escape), "\\n");
+			text_put(out, "\\n");
 		else if (c < ' ' || c == 0x7f)
-			snprintf(escape, sizeof(escape), "\\x%02x", c);
+			text_put(out, "\\x%02x", c);
 		else
-			snprintf(escape, sizeof(escape), "%c", c);
-		put(writer, escape);
+			text_put(out, "%c", c);
 	}
-	put(writer, "\"");
+	text_put(out, "\"");
 }
 
-static void put_field(struct writer *writer, const struct field *field, const void *object)
+static void put_field(struct text *out, const struct field *field, const void *object)
 {
 	char value[FIELD_VALUE_BYTES];
 
 	if (!fields_known(field, object))
 		return;
-	put(writer, " ");
-	put(writer, field->key);
-	put(writer, "=");
+	text_put(out, " %s=", field->key);
 	if (field->type == FIELD_TEXT) {
-		put_value(writer, fields_text(field, object));
+		put_value(out, fields_text(field, object));
 		return;
 	}
 	fields_format(field, object, value);
-	put(writer, value);
+	text_put(out, "%s", value);
 }
 
-static void put_fields(struct writer *writer, const struct field *fields, const void *object)
+static void put_fields(struct text *out, const struct field *fields, const void *object)
 {
 	for (; fields->key; fields++)
-		put_field(writer, fields, object);
+		put_field(out, fields, object);
+}
+
+static const char *name_at(const struct writer *writer, uint32_t rank)
+{
+	return writer->topology->vertices[writer->vertices[rank]].name;
 }
 
 static void put_directed(struct writer *writer, uint32_t directed)
 {
-	const struct topology_vertex *vertices = writer->topology->vertices;
-	char number[16];
+	uint32_t number = writer->number[directed / 2];
 
-	put(writer, vertices[writer->vertices[from_rank(writer, directed)]].name);
-	put(writer, ">");
-	put(writer, vertices[writer->vertices[to_rank(writer, directed)]].name);
-	if (writer->number[directed / 2] == 1)
-		return;
-	snprintf(number, sizeof(number), "#%" PRIu32, writer->number[directed / 2]);
-	put(writer, number);
+	text_put(&writer->text, "%s>%s", name_at(writer, from_rank(writer, directed)),
+		 name_at(writer, to_rank(writer, directed)));
+	if (number != 1)
+		text_put(&writer->text, "#%" PRIu32, number);
 }
 
-static void put_capacity(struct writer *writer, const struct topology_capacity *capacity)
+static void put_capacity(struct text *out, const struct topology_capacity *capacity)
 {
-	char rate[40];
-
-	snprintf(rate, sizeof(rate), " %" PRIu64 " ", capacity->rate_Bps);
-	put(writer, rate);
-	put(writer, topology_provenance_word(capacity->provenance));
-	put_fields(writer, topology_capacity_fields, capacity);
+	text_put(out, " %" PRIu64 " %s", capacity->rate_Bps, topology_provenance_word(capacity->provenance));
+	put_fields(out, topology_capacity_fields, capacity);
 }
 
-static void put_text(struct writer *writer, const char *keyword, const char *value)
+static void put_line(struct text *out, const char *keyword, const char *value)
 {
 	if (!*value)
 		return;
-	put(writer, keyword);
-	put_value(writer, value);
-	put(writer, "\n");
+	text_put(out, "%s ", keyword);
+	put_value(out, value);
+	text_put(out, "\n");
 }
 
-static void put_vertex(struct writer *writer, const struct topology_vertex *vertex)
+static void put_vertex(struct text *out, const struct topology_vertex *vertex)
 {
-	put(writer, "vertex ");
-	put(writer, topology_kind_word(vertex->kind));
-	put(writer, " ");
-	put(writer, vertex->name);
+	text_put(out, "vertex %s %s", topology_kind_word(vertex->kind), vertex->name);
 	for (const struct field *field = topology_vertex_fields; field->key; field++)
 		if (fields_of_kind(field, vertex->kind))
-			put_field(writer, field, vertex);
-	put(writer, "\n");
+			put_field(out, field, vertex);
+	text_put(out, "\n");
 }
 
 static void put_link(struct writer *writer, uint32_t index)
 {
-	const struct topology *topology = writer->topology;
-	const struct topology_link *link = &topology->links[index];
+	const struct topology_link *link = &writer->topology->links[index];
 
-	put(writer, "link ");
-	put(writer, topology_link_kind_word(link->kind));
-	put(writer, " ");
-	put(writer, topology->vertices[writer->vertices[rank_of_end(writer, index, false)]].name);
-	put(writer, " ");
-	put(writer, topology->vertices[writer->vertices[rank_of_end(writer, index, true)]].name);
-	put_fields(writer, topology_link_fields, link);
-	put(writer, "\n");
+	text_put(&writer->text, "link %s %s %s", topology_link_kind_word(link->kind),
+		 name_at(writer, rank_of_end(writer, index, false)), name_at(writer, rank_of_end(writer, index, true)));
+	put_fields(&writer->text, topology_link_fields, link);
+	text_put(&writer->text, "\n");
 }
 
 static bool nothing_known(const struct topology_capacity *capacity)
@@ -399,33 +351,28 @@ static void put_rate(struct writer *writer, uint32_t directed)
 
 	if (nothing_known(&capacity))
 		return;
-	put(writer, "rate ");
+	text_put(&writer->text, "rate ");
 	put_directed(writer, directed);
-	put_capacity(writer, &capacity);
-	put(writer, "\n");
+	put_capacity(&writer->text, &capacity);
+	text_put(&writer->text, "\n");
 }
 
-static int put_limit(struct writer *writer, const struct topology_limit *limit)
+static void put_limit(struct writer *writer, const struct topology_limit *limit)
 {
 	struct topology_capacity capacity = fields_canonical(&limit->capacity);
-	uint32_t *members = sys_zalloc(limit->member_count * sizeof(*members));
+	uint32_t *members = writer->scratch;
 
-	if (!members)
-		return -ENOMEM;
-	put(writer, "limit ");
-	put(writer, limit->name);
-	put_capacity(writer, &capacity);
+	text_put(&writer->text, "limit %s", limit->name);
+	put_capacity(&writer->text, &capacity);
 	if (limit->member_count) {
 		memcpy(members, limit->members, limit->member_count * sizeof(*members));
 		qsort_r(members, limit->member_count, sizeof(*members), compare_directed, writer);
 	}
 	for (size_t i = 0; i < limit->member_count; i++) {
-		put(writer, i ? "," : " members=");
+		text_put(&writer->text, i ? "," : " members=");
 		put_directed(writer, members[i]);
 	}
-	put(writer, "\n");
-	sys_free(members);
-	return 0;
+	text_put(&writer->text, "\n");
 }
 
 static void put_pair(struct writer *writer, const struct topology_pair *pair)
@@ -435,35 +382,28 @@ static void put_pair(struct writer *writer, const struct topology_pair *pair)
 
 	canonical.p2p = fields_canonical(&pair->p2p);
 	canonical.host = fields_canonical(&pair->host);
-	put(writer, "pair ");
-	put(writer, vertices[pair->from].name);
-	put(writer, " ");
-	put(writer, vertices[pair->to].name);
-	put_fields(writer, topology_pair_fields, &canonical);
-	put(writer, "\n");
+	text_put(&writer->text, "pair %s %s", vertices[pair->from].name, vertices[pair->to].name);
+	put_fields(&writer->text, topology_pair_fields, &canonical);
+	text_put(&writer->text, "\n");
 }
 
-static int put_all(struct writer *writer)
+static void put_all(struct writer *writer)
 {
 	const struct topology *topology = writer->topology;
-	int r = 0;
 
-	writer->bytes = 0;
-	put(writer, "tributary-topology 1\n");
-	put_text(writer, "name ", topology->name);
-	put_text(writer, "driver ", topology->driver);
+	text_put(&writer->text, "tributary-topology 1\n");
+	put_line(&writer->text, "name", topology->name);
+	put_line(&writer->text, "driver", topology->driver);
 	for (size_t i = 0; i < topology->vertex_count; i++)
-		put_vertex(writer, &topology->vertices[writer->vertices[i]]);
+		put_vertex(&writer->text, &topology->vertices[writer->vertices[i]]);
 	for (size_t i = 0; i < topology->link_count; i++)
 		put_link(writer, writer->links[i]);
 	for (size_t i = 0; i < 2 * topology->link_count; i++)
 		put_rate(writer, writer->rates[i]);
-	for (size_t i = 0; r == 0 && i < topology->limit_count; i++)
-		r = put_limit(writer, &topology->limits[writer->limits[i]]);
+	for (size_t i = 0; i < topology->limit_count; i++)
+		put_limit(writer, &topology->limits[writer->limits[i]]);
 	for (size_t i = 0; i < topology->pair_count; i++)
 		put_pair(writer, &topology->pairs[writer->pairs[i]]);
-	put_bytes(writer, "", 1);
-	return r;
 }
 
 int topology_write(const struct topology *topology, char **ret, size_t *ret_bytes)
@@ -471,18 +411,11 @@ int topology_write(const struct topology *topology, char **ret, size_t *ret_byte
 	struct writer writer = { .topology = topology };
 	int r = put_in_order(&writer);
 
-	if (r == 0)
-		r = put_all(&writer);
 	if (r == 0) {
-		writer.text = malloc(writer.bytes);
-		r = writer.text ? put_all(&writer) : -ENOMEM;
+		put_all(&writer);
+		r = text_take(&writer.text, ret, ret_bytes);
 	}
-	if (r == 0) {
-		*ret = writer.text;
-		*ret_bytes = writer.bytes - 1; /* without the NUL */
-	} else {
-		free(writer.text);
-	}
-	writer_fini(&writer);
+	sys_free(writer.arrays);
+	topology_memberships_fini(&writer.memberships);
 	return r;
 }
