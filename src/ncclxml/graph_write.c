@@ -323,13 +323,7 @@ int graph_xml_write(const struct graph_xml *graphs, char **ret, size_t *ret_byte
 	for (size_t i = 0; i < graphs->graph_count; i++)
 		put_graph(&text, &graphs->graphs[i]);
 	ncclxml_text_close(&text);
-	if (text.error) {
-		diag_set(diag, 0, 0, "%s", text.reason);
-		r = text.error;
-		ncclxml_text_fini(&text);
-		return r;
-	}
-	*ret = text.text;
-	*ret_bytes = text.bytes;
-	return 0;
+	if (text.out.error)
+		diag_set(diag, 0, 0, "%s", text.reason ? text.reason : "no memory");
+	return text_take(&text.out, ret, ret_bytes);
 }

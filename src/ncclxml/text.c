@@ -1,52 +1,31 @@
 #include "ncclxml/text.h"
 
-#include "base/sys.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ncclmodel/limits.h"
 
 static void fail(struct ncclxml_text *text, int error, const char *reason)
 {
-	if (text->error)
+	if (text->out.error)
 		return;
-	text->error = error;
+	text->out.error = error;
 	text->reason = reason;
-}
-
-static void put(struct ncclxml_text *text, const char *bytes, size_t count)
-{
-	if (text->error)
-		return;
-	if (sys_grow(&text->text, text->bytes, count + 1, 1) < 0) {
-		fail(text, -ENOMEM, "no memory");
-		return;
-	}
-	memcpy(text->text + text->bytes, bytes, count);
-	text->bytes += count;
-	text->text[text->bytes] = '\0';
-}
-
-static void put_str(struct ncclxml_text *text, const char *str)
-{
-	put(text, str, strlen(str));
 }
 
 static void end_tag(struct ncclxml_text *text)
 {
 	if (text->in_tag)
-		put_str(text, ">\n");
+		text_put(&text->out, ">\n");
 	text->in_tag = false;
 }
 
 static void indent(struct ncclxml_text *text)
 {
 	for (unsigned i = 0; i < text->depth; i++)
-		put_str(text, "  ");
+		text_put(&text->out, "  ");
 }
 
 static bool is_plain(char c)
@@ -63,7 +42,7 @@ bool ncclxml_text_plain(const char *value)
 
 void ncclxml_text_open(struct ncclxml_text *text, const char *name)
 {
-	if (text->error)
+	if (text->out.error)
 		return;
 	if (text->element_count == (text->element_max ? text->element_max : NCCLMODEL_NODE_MAX)) {
 		fail(text, -E2BIG, "more elements than NCCL reads");
@@ -79,8 +58,7 @@ void ncclxml_text_open(struct ncclxml_text *text, const char *name)
 	}
 	end_tag(text);
 	indent(text);
-	put_str(text, "<");
-	put_str(text, name);
+	text_put(&text->out, "<%s", name);
 	text->element_count++;
 	text->stack[text->depth].name = name;
 	text->stack[text->depth].children = 0;
@@ -96,7 +74,7 @@ void ncclxml_text_attribute(struct ncclxml_text *text, const char *name, const c
 	va_list args;
 	int length;
 
-	if (text->error || !text->in_tag)
+	if (text->out.error || !text->in_tag)
 		return;
 	va_start(args, fmt);
 	length = vsnprintf(value, sizeof(value), fmt, args);
@@ -115,27 +93,21 @@ void ncclxml_text_attribute(struct ncclxml_text *text, const char *name, const c
 	if (length && !kept)
 		return;
 	value[kept] = '\0';
-	put_str(text, " ");
-	put_str(text, name);
-	put_str(text, "=\"");
-	put_str(text, value);
-	put_str(text, "\"");
+	text_put(&text->out, " %s=\"%s\"", name, value);
 }
 
 void ncclxml_text_close(struct ncclxml_text *text)
 {
-	if (text->error || !text->depth)
+	if (text->out.error || !text->depth)
 		return;
 	text->depth--;
 	if (text->in_tag) {
-		put_str(text, "/>\n");
+		text_put(&text->out, "/>\n");
 		text->in_tag = false;
 		return;
 	}
 	indent(text);
-	put_str(text, "</");
-	put_str(text, text->stack[text->depth].name);
-	put_str(text, ">\n");
+	text_put(&text->out, "</%s>\n", text->stack[text->depth].name);
 }
 
 void ncclxml_text_comment(struct ncclxml_text *text, const char *fmt, ...)
@@ -144,7 +116,7 @@ void ncclxml_text_comment(struct ncclxml_text *text, const char *fmt, ...)
 	size_t kept = 0;
 	va_list args;
 
-	if (text->error)
+	if (text->out.error)
 		return;
 	va_start(args, fmt);
 	if (vsnprintf(words, sizeof(words), fmt, args) < 0)
@@ -161,13 +133,5 @@ void ncclxml_text_comment(struct ncclxml_text *text, const char *fmt, ...)
 	words[kept] = '\0';
 	end_tag(text);
 	indent(text);
-	put_str(text, "<!-- ");
-	put_str(text, words);
-	put_str(text, " -->\n");
-}
-
-void ncclxml_text_fini(struct ncclxml_text *text)
-{
-	free(text->text);
-	memset(text, 0, sizeof(*text));
+	text_put(&text->out, "<!-- %s -->\n", words);
 }

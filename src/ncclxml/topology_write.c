@@ -153,12 +153,12 @@ static void write_under(struct ncclxml_writer *writer, uint32_t parent)
 	const struct ncclxml_branch *branches = ncclxml_tree_under(&writer->tree, parent, &count);
 	enum ncclxml_part part = writer->part;
 
-	if (writer->depth == NCCLXML_TEXT_DEPTH && !writer->text.error) {
-		writer->text.error = -E2BIG;
+	if (writer->depth == NCCLXML_TEXT_DEPTH && !writer->text.out.error) {
+		writer->text.out.error = -E2BIG;
 		writer->text.reason = "switches behind switches, too deep";
 	}
 	writer->depth++;
-	for (size_t i = 0; i < count && !writer->text.error; i += same) {
+	for (size_t i = 0; i < count && !writer->text.out.error; i += same) {
 		const struct ncclxml_branch *branch = &branches[i];
 
 		for (same = 1; i + same < count && branch->at->bus_id[0] && branch[same].at->kind == branch->at->kind &&
@@ -242,7 +242,7 @@ static int write_cpus(struct ncclxml_writer *writer)
 	r = topology_list(topology, TOPOLOGY_CPU, &cpus, &count);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < count && !writer->text.error; i++) {
+	for (size_t i = 0; i < count && !writer->text.out.error; i++) {
 		const struct topology_vertex *vertex = &topology->vertices[cpus[i]];
 
 		open_cpu(writer, vertex, vertex->cpu.affinity[0] ? vertex->cpu.affinity : NULL);
@@ -336,9 +336,9 @@ static int write_all(struct ncclxml_writer *writer, struct diag *diag)
 	else
 		r = write_cpus(writer);
 	ncclxml_text_close(text);
-	if (r == 0 && text->error) {
-		r = text->error;
-		diag_set(diag, 0, 0, "the file would have %s", text->reason);
+	if (r == 0 && text->out.error) {
+		r = text->out.error;
+		diag_set(diag, 0, 0, "the file would have %s", text->reason ? text->reason : "no memory");
 	}
 	if (r == 0 && writer->gpus_written != gpus) {
 		r = -EINVAL;
@@ -363,11 +363,11 @@ int topology_xml_write(const struct topology *topology, const struct topology_xm
 			ncclxml_sockets_changes(topology, writer.sockets.as_switches, shape->p2p_farthest,
 						ret_report->changed_classes, sizeof(ret_report->changed_classes));
 		}
-		*ret = writer.text.text;
-		*ret_bytes = writer.text.bytes;
-		writer.text.text = NULL;
+		*ret = writer.text.out.at;
+		*ret_bytes = writer.text.out.bytes;
+		writer.text.out.at = NULL;
 	}
 	ncclxml_tree_fini(&writer.tree);
-	ncclxml_text_fini(&writer.text);
+	free(writer.text.out.at);
 	return r;
 }

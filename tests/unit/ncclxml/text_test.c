@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -19,7 +20,7 @@ static void no_escape(void *arg, int line)
 
 static void elements_are_nested_and_closed(void **state)
 {
-	struct ncclxml_text text = { .bytes = 0 };
+	struct ncclxml_text text = { .depth = 0 };
 
 	(void)state;
 	ncclxml_text_open(&text, "system");
@@ -28,15 +29,15 @@ static void elements_are_nested_and_closed(void **state)
 	ncclxml_text_open(&text, "cpu");
 	ncclxml_text_close(&text);
 	ncclxml_text_close(&text);
-	assert_int_equal(text.error, 0);
+	assert_int_equal(text.out.error, 0);
 	assert_int_equal(text.element_count, 2);
-	assert_string_equal(text.text, "<system version=\"1\">\n  <!-- one -->\n  <cpu/>\n</system>\n");
-	ncclxml_text_fini(&text);
+	assert_string_equal(text.out.at, "<system version=\"1\">\n  <!-- one -->\n  <cpu/>\n</system>\n");
+	free(text.out.at);
 }
 
 static void what_would_have_to_be_escaped_is_left_out(void **state)
 {
-	struct ncclxml_text text = { .bytes = 0 };
+	struct ncclxml_text text = { .depth = 0 };
 	const char *reason;
 
 	(void)state;
@@ -44,14 +45,14 @@ static void what_would_have_to_be_escaped_is_left_out(void **state)
 	ncclxml_text_open(&text, "net");
 	ncclxml_text_attribute(&text, "name", "%s", "a<b>&\"'\n\tc\x80");
 	ncclxml_text_close(&text);
-	assert_string_equal(text.text, "<!-- a - bcd -->\n<net name=\"abc\"/>\n");
-	assert_int_equal(ncclxml_scan(text.text, text.bytes, no_escape, NULL, &reason), 0);
-	ncclxml_text_fini(&text);
+	assert_string_equal(text.out.at, "<!-- a - bcd -->\n<net name=\"abc\"/>\n");
+	assert_int_equal(ncclxml_scan(text.out.at, text.out.bytes, no_escape, NULL, &reason), 0);
+	free(text.out.at);
 }
 
 static void at_most_255_elements(void **state)
 {
-	struct ncclxml_text text = { .bytes = 0 };
+	struct ncclxml_text text = { .depth = 0 };
 
 	(void)state;
 	ncclxml_text_open(&text, "system");
@@ -64,15 +65,15 @@ static void at_most_255_elements(void **state)
 		ncclxml_text_close(&text);
 	}
 	assert_int_equal(text.element_count, NCCLMODEL_NODE_MAX);
-	assert_int_equal(text.error, 0);
+	assert_int_equal(text.out.error, 0);
 	ncclxml_text_open(&text, "cpu");
-	assert_int_equal(text.error, -E2BIG);
-	ncclxml_text_fini(&text);
+	assert_int_equal(text.out.error, -E2BIG);
+	free(text.out.at);
 }
 
 static void at_most_128_children(void **state)
 {
-	struct ncclxml_text text = { .bytes = 0 };
+	struct ncclxml_text text = { .depth = 0 };
 
 	(void)state;
 	ncclxml_text_open(&text, "system");
@@ -80,15 +81,15 @@ static void at_most_128_children(void **state)
 		ncclxml_text_open(&text, "cpu");
 		ncclxml_text_close(&text);
 	}
-	assert_int_equal(text.error, 0);
+	assert_int_equal(text.out.error, 0);
 	ncclxml_text_open(&text, "cpu");
-	assert_int_equal(text.error, -E2BIG);
-	ncclxml_text_fini(&text);
+	assert_int_equal(text.out.error, -E2BIG);
+	free(text.out.at);
 }
 
 static void at_most_16_attributes_of_253_characters(void **state)
 {
-	struct ncclxml_text text = { .bytes = 0 };
+	struct ncclxml_text text = { .depth = 0 };
 	char value[NCCLMODEL_VALUE_MAX + 2];
 	const char *reason;
 
@@ -98,19 +99,21 @@ static void at_most_16_attributes_of_253_characters(void **state)
 	ncclxml_text_open(&text, "cpu");
 	for (unsigned i = 0; i < NCCLMODEL_ATTRIBUTE_MAX; i++)
 		ncclxml_text_attribute(&text, "a", "%s", value + 1);
-	assert_int_equal(text.error, 0);
+	assert_int_equal(text.out.error, 0);
 	ncclxml_text_close(&text);
-	assert_int_equal(ncclxml_scan(text.text, text.bytes, no_escape, NULL, &reason), 0);
-	ncclxml_text_fini(&text);
+	assert_int_equal(ncclxml_scan(text.out.at, text.out.bytes, no_escape, NULL, &reason), 0);
+	free(text.out.at);
+	text = (struct ncclxml_text){ .depth = 0 };
 	ncclxml_text_open(&text, "cpu");
 	ncclxml_text_attribute(&text, "a", "%s", value);
-	assert_int_equal(text.error, -E2BIG);
-	ncclxml_text_fini(&text);
+	assert_int_equal(text.out.error, -E2BIG);
+	free(text.out.at);
+	text = (struct ncclxml_text){ .depth = 0 };
 	ncclxml_text_open(&text, "cpu");
 	for (unsigned i = 0; i <= NCCLMODEL_ATTRIBUTE_MAX; i++)
 		ncclxml_text_attribute(&text, "a", "%d", i);
-	assert_int_equal(text.error, -E2BIG);
-	ncclxml_text_fini(&text);
+	assert_int_equal(text.out.error, -E2BIG);
+	free(text.out.at);
 }
 
 int main(void)
