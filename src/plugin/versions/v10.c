@@ -5,29 +5,12 @@
 #include "plugin/net.h"
 #include "plugin/result.h"
 #include "plugin/versions/collnet_slots.h"
-#include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_of(enum plugin_family family, int device,
-				      struct nccl_net_properties_v10 *ret_properties)
-{
-	struct plugin_properties from;
-	enum nccl_result r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V9, &from);
-
-	if (r == NCCL_SUCCESS)
-		PLUGIN_PROPERTIES_SET_V10(ret_properties, &from);
-	return r;
-}
-
-static enum nccl_result properties_v10(int device, struct nccl_net_properties_v10 *ret_properties)
-{
-	return properties_of(PLUGIN_NET, device, ret_properties);
-}
-
-static enum nccl_result collnet_properties_v10(int device, struct nccl_net_properties_v10 *ret_properties)
-{
-	return properties_of(PLUGIN_COLLNET, device, ret_properties);
-}
+#define PROPERTIES  struct nccl_net_properties_v10
+#define MEMBERS_MAX NCCL_VDEVICE_MEMBERS_V9
+#define SET         PLUGIN_PROPERTIES_SET_V10
+#include "plugin/versions/properties_template.h"
 
 static enum nccl_result init_v10(nccl_debug_logger *logger, nccl_profiler_callback *profiler)
 {
@@ -48,7 +31,7 @@ const struct nccl_net_v10 ncclNetPlugin_v10 = {
 	.name = PLUGIN_NET_NAME,
 	.init = init_v10,
 	.devices = plugin_slot_devices,
-	.getProperties = properties_v10,
+	.getProperties = net_properties,
 	.listen = plugin_slot_listen_6_10,
 	.connect = connect_v10,
 	.accept = plugin_slot_accept_7,
@@ -72,7 +55,7 @@ const struct nccl_collnet_v10 ncclCollNetPlugin_v10 = {
 	.name = PLUGIN_COLLNET_NAME,
 	.init = plugin_collnet_slot_init_6_10,
 	.devices = plugin_collnet_slot_devices,
-	.getProperties = collnet_properties_v10,
+	.getProperties = collnet_properties,
 	.listen = plugin_collnet_slot_listen_6_10,
 	.connect = plugin_collnet_slot_connect,
 	.reduceSupport = plugin_collnet_slot_support,

@@ -5,31 +5,14 @@
 #include "plugin/net.h"
 #include "plugin/result.h"
 #include "plugin/versions/collnet_slots.h"
-#include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
 #include <errno.h>
 
-static enum nccl_result properties_of(enum plugin_family family, int device,
-				      struct nccl_net_properties_v12 *ret_properties)
-{
-	struct plugin_properties from;
-	enum nccl_result r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V12, &from);
-
-	if (r == NCCL_SUCCESS)
-		PLUGIN_PROPERTIES_SET_V12(ret_properties, &from);
-	return r;
-}
-
-static enum nccl_result properties_v12(int device, struct nccl_net_properties_v12 *ret_properties)
-{
-	return properties_of(PLUGIN_NET, device, ret_properties);
-}
-
-static enum nccl_result collnet_properties_v12(int device, struct nccl_net_properties_v12 *ret_properties)
-{
-	return properties_of(PLUGIN_COLLNET, device, ret_properties);
-}
+#define PROPERTIES  struct nccl_net_properties_v12
+#define MEMBERS_MAX NCCL_VDEVICE_MEMBERS_V12
+#define SET         PLUGIN_PROPERTIES_SET_V12
+#include "plugin/versions/properties_template.h"
 
 static enum nccl_result join_v12(int *ret_device, struct nccl_net_vdevice_v12 *members)
 {
@@ -43,7 +26,7 @@ const struct nccl_net_v12 ncclNetPlugin_v12 = {
 	.name = PLUGIN_NET_NAME,
 	.init = plugin_slot_init_11,
 	.devices = plugin_slot_devices,
-	.getProperties = properties_v12,
+	.getProperties = net_properties,
 	.listen = plugin_slot_listen_11,
 	.connect = plugin_slot_connect_11,
 	.accept = plugin_slot_accept_7,
@@ -69,7 +52,7 @@ const struct nccl_collnet_v12 ncclCollNetPlugin_v12 = {
 	.name = PLUGIN_COLLNET_NAME,
 	.init = plugin_collnet_slot_init_11,
 	.devices = plugin_collnet_slot_devices,
-	.getProperties = collnet_properties_v12,
+	.getProperties = collnet_properties,
 	.listen = plugin_collnet_slot_listen_11,
 	.connect = plugin_collnet_slot_connect,
 	.reduceSupport = plugin_collnet_slot_support,

@@ -4,29 +4,12 @@
 
 #include "plugin/net.h"
 #include "plugin/versions/collnet_slots.h"
-#include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_of(enum plugin_family family, int device,
-				      struct nccl_net_properties_v6 *ret_properties)
-{
-	struct plugin_properties from;
-	enum nccl_result r = plugin_properties_get(family, device, 0, &from);
-
-	if (r == NCCL_SUCCESS)
-		PLUGIN_PROPERTIES_SET_V6(ret_properties, &from);
-	return r;
-}
-
-static enum nccl_result properties_v6(int device, struct nccl_net_properties_v6 *ret_properties)
-{
-	return properties_of(PLUGIN_NET, device, ret_properties);
-}
-
-static enum nccl_result collnet_properties_v6(int device, struct nccl_net_properties_v6 *ret_properties)
-{
-	return properties_of(PLUGIN_COLLNET, device, ret_properties);
-}
+#define PROPERTIES  struct nccl_net_properties_v6
+#define MEMBERS_MAX 0
+#define SET         PLUGIN_PROPERTIES_SET_V6
+#include "plugin/versions/properties_template.h"
 
 static enum nccl_result connect_v6(int device, void *handle, void **ret_send_comm)
 {
@@ -43,7 +26,7 @@ const struct nccl_net_v6 ncclNetPlugin_v6 = {
 	.name = PLUGIN_NET_NAME,
 	.init = plugin_slot_init_6_9,
 	.devices = plugin_slot_devices,
-	.getProperties = properties_v6,
+	.getProperties = net_properties,
 	.listen = plugin_slot_listen_6_10,
 	.connect = connect_v6,
 	.accept = accept_v6,
@@ -64,7 +47,7 @@ const struct nccl_collnet_v6 ncclCollNetPlugin_v6 = {
 	.name = PLUGIN_COLLNET_NAME,
 	.init = plugin_collnet_slot_init_6_10,
 	.devices = plugin_collnet_slot_devices,
-	.getProperties = collnet_properties_v6,
+	.getProperties = collnet_properties,
 	.listen = plugin_collnet_slot_listen_6_10,
 	.connect = plugin_collnet_slot_connect,
 	.reduceSupport = plugin_collnet_slot_support,

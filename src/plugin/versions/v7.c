@@ -4,36 +4,19 @@
 
 #include "plugin/net.h"
 #include "plugin/versions/collnet_slots.h"
-#include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_of(enum plugin_family family, int device,
-				      struct nccl_net_properties_v7 *ret_properties)
-{
-	struct plugin_properties from;
-	enum nccl_result r = plugin_properties_get(family, device, 0, &from);
-
-	if (r == NCCL_SUCCESS)
-		PLUGIN_PROPERTIES_SET_V7(ret_properties, &from);
-	return r;
-}
-
-static enum nccl_result properties_v7(int device, struct nccl_net_properties_v7 *ret_properties)
-{
-	return properties_of(PLUGIN_NET, device, ret_properties);
-}
-
-static enum nccl_result collnet_properties_v7(int device, struct nccl_net_properties_v7 *ret_properties)
-{
-	return properties_of(PLUGIN_COLLNET, device, ret_properties);
-}
+#define PROPERTIES  struct nccl_net_properties_v7
+#define MEMBERS_MAX 0
+#define SET         PLUGIN_PROPERTIES_SET_V7
+#include "plugin/versions/properties_template.h"
 
 extern PLUGIN_EXPORT const struct nccl_net_v7 ncclNetPlugin_v7;
 const struct nccl_net_v7 ncclNetPlugin_v7 = {
 	.name = PLUGIN_NET_NAME,
 	.init = plugin_slot_init_6_9,
 	.devices = plugin_slot_devices,
-	.getProperties = properties_v7,
+	.getProperties = net_properties,
 	.listen = plugin_slot_listen_6_10,
 	.connect = plugin_slot_connect_7_9,
 	.accept = plugin_slot_accept_7,
@@ -56,7 +39,7 @@ const struct nccl_collnet_v7 ncclCollNetPlugin_v7 = {
 	.name = PLUGIN_COLLNET_NAME,
 	.init = plugin_collnet_slot_init_6_10,
 	.devices = plugin_collnet_slot_devices,
-	.getProperties = collnet_properties_v7,
+	.getProperties = collnet_properties,
 	.listen = plugin_collnet_slot_listen_6_10,
 	.connect = plugin_collnet_slot_connect,
 	.reduceSupport = plugin_collnet_slot_support,

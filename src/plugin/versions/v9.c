@@ -4,29 +4,12 @@
 
 #include "plugin/net.h"
 #include "plugin/versions/collnet_slots.h"
-#include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_of(enum plugin_family family, int device,
-				      struct nccl_net_properties_v9 *ret_properties)
-{
-	struct plugin_properties from;
-	enum nccl_result r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V9, &from);
-
-	if (r == NCCL_SUCCESS)
-		PLUGIN_PROPERTIES_SET_V9(ret_properties, &from);
-	return r;
-}
-
-static enum nccl_result properties_v9(int device, struct nccl_net_properties_v9 *ret_properties)
-{
-	return properties_of(PLUGIN_NET, device, ret_properties);
-}
-
-static enum nccl_result collnet_properties_v9(int device, struct nccl_net_properties_v9 *ret_properties)
-{
-	return properties_of(PLUGIN_COLLNET, device, ret_properties);
-}
+#define PROPERTIES  struct nccl_net_properties_v9
+#define MEMBERS_MAX NCCL_VDEVICE_MEMBERS_V9
+#define SET         PLUGIN_PROPERTIES_SET_V9
+#include "plugin/versions/properties_template.h"
 
 static enum nccl_result send_v9(void *send_comm, void *data, size_t size, int tag, void *mhandle, void **ret_request)
 {
@@ -44,7 +27,7 @@ const struct nccl_net_v9 ncclNetPlugin_v9 = {
 	.name = PLUGIN_NET_NAME,
 	.init = plugin_slot_init_6_9,
 	.devices = plugin_slot_devices,
-	.getProperties = properties_v9,
+	.getProperties = net_properties,
 	.listen = plugin_slot_listen_6_10,
 	.connect = plugin_slot_connect_7_9,
 	.accept = plugin_slot_accept_7,
@@ -68,7 +51,7 @@ const struct nccl_collnet_v9 ncclCollNetPlugin_v9 = {
 	.name = PLUGIN_COLLNET_NAME,
 	.init = plugin_collnet_slot_init_6_10,
 	.devices = plugin_collnet_slot_devices,
-	.getProperties = collnet_properties_v9,
+	.getProperties = collnet_properties,
 	.listen = plugin_collnet_slot_listen_6_10,
 	.connect = plugin_collnet_slot_connect,
 	.reduceSupport = plugin_collnet_slot_support,
