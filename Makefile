@@ -231,8 +231,8 @@ $(O)/perf/libnccl-net-sockets.so: $(O)/obj/perf/plugin/sockets.o
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $<
 
-# But for two, which measure our own kernels and plans.
-$(O)/perf/reduce $(O)/perf/railpairs: $(LIB)
+# But for three, which measure our own kernels and plans, and ask our tuner.
+$(O)/perf/reduce $(O)/perf/railpairs $(O)/perf/collectives: $(LIB)
 
 $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@

@@ -101,7 +101,7 @@ static int iterate(struct allreduce *a, int which, size_t count, int batch, int 
 	if (r == 0)
 		r = side_run(side, &work, &mine.run, &mine.wrong);
 	if (r == 0 && side->kind != SIDE_PEER)
-		mine.wrong = reduce_wrong(a->output_data, count, a->oob->size);
+		mine.wrong = reduce_wrong(a->output_data, 0, count, a->oob->size);
 	if (r == 0)
 		r = oob_allgather(a->oob, &mine, sizeof(mine), all);
 	for (rank = 0; rank < a->oob->size && r == 0; rank++) {
@@ -391,7 +391,7 @@ static int answer(struct allreduce *a)
 		if (r < 0)
 			return r;
 		printf("done %.9f %.6f %llu\n", outcome.seconds, outcome.cpu_s,
-		       (unsigned long long)reduce_wrong(a->output_data, work.count, a->oob->size));
+		       (unsigned long long)reduce_wrong(a->output_data, 0, work.count, a->oob->size));
 		fflush(stdout);
 	}
 	return 0;

@@ -23,9 +23,9 @@ static int open_rings_plugin(struct collective *c, struct oob *oob, struct endpo
 	if (r < 0)
 		return r;
 	for (i = 0; i < c->channels; i++) {
-		r2 = pipe_open(&c->rings[i].out, endpoint, outs[i], -1, true);
+		r2 = pipe_open(&c->rings[i].out, endpoint, outs[i], -1, true, PIPE_SLICE_BYTES);
 		r = r < 0 ? r : r2;
-		r2 = pipe_open(&c->rings[i].in, endpoint, ins[i], -1, false);
+		r2 = pipe_open(&c->rings[i].in, endpoint, ins[i], -1, false, PIPE_SLICE_BYTES);
 		r = r < 0 ? r : r2;
 	}
 	return r;
@@ -40,9 +40,9 @@ static int open_ring_tcp(struct ring *ring, struct oob *oob)
 
 		r = tcploop_pair(oob, next, rank, &fd);
 		if (r == 0 && oob->rank == rank)
-			r = pipe_open(&ring->out, NULL, NULL, fd, true);
+			r = pipe_open(&ring->out, NULL, NULL, fd, true, PIPE_SLICE_BYTES);
 		else if (r == 0 && oob->rank == next)
-			r = pipe_open(&ring->in, NULL, NULL, fd, false);
+			r = pipe_open(&ring->in, NULL, NULL, fd, false, PIPE_SLICE_BYTES);
 	}
 	return r;
 }
@@ -87,11 +87,11 @@ static int open_trees_plugin(struct collective *c, struct oob *oob, struct endpo
 	if (r < 0)
 		return r;
 	for (i = 0; i < out_count; i++) {
-		r2 = pipe_open(outs[i], endpoint, sends[i], -1, true);
+		r2 = pipe_open(outs[i], endpoint, sends[i], -1, true, PIPE_SLICE_BYTES);
 		r = r < 0 ? r : r2;
 	}
 	for (i = 0; i < in_count; i++) {
-		r2 = pipe_open(ins[i], endpoint, receives[i], -1, false);
+		r2 = pipe_open(ins[i], endpoint, receives[i], -1, false, PIPE_SLICE_BYTES);
 		r = r < 0 ? r : r2;
 	}
 	return r;
@@ -110,11 +110,11 @@ static int open_edge_tcp(struct collective *c, struct oob *oob, int which, int c
 	if (r < 0)
 		return r;
 	if (oob->rank == child)
-		return pipe_open(up ? &tree->up_out : &tree->down_in, NULL, NULL, fd, up);
+		return pipe_open(up ? &tree->up_out : &tree->down_in, NULL, NULL, fd, up, PIPE_SLICE_BYTES);
 	if (oob->rank == parent) {
 		int i = child_index(&tree->place, child);
 
-		return pipe_open(up ? &tree->up_in[i] : &tree->down_out[i], NULL, NULL, fd, !up);
+		return pipe_open(up ? &tree->up_in[i] : &tree->down_out[i], NULL, NULL, fd, !up, PIPE_SLICE_BYTES);
 	}
 	return 0;
 }
@@ -212,10 +212,10 @@ int collective_hops(const struct collective *c)
 
 /* ---- ring ---- */
 
-static int ring_prepare(const struct collective *c, struct ring *ring, size_t offset, size_t bytes)
+static int ring_prepare(struct ring *ring, const struct schedule_ring *share)
 {
 	size_t i;
-	int r = schedule_ring(c->rank, c->size, offset, bytes, &ring->slices, &ring->count);
+	int r = schedule_ring(share, &ring->slices, &ring->count);
 
 	if (r < 0)
 		return r;
@@ -245,8 +245,8 @@ static bool ring_kernel(struct collective *c, struct ring *ring)
 		front = pipe_front(&ring->in);
 	if (slice->send)
 		room = (float *)(void *)pipe_room(&ring->out);
-	mine = c->input + slice->offset / sizeof(float);
-	out = slice->keep ? c->output + slice->offset / sizeof(float) : room;
+	mine = c->input + slice->in / sizeof(float);
+	out = slice->keep ? c->output + slice->out / sizeof(float) : room;
 	if ((slice->receive && !front) || (slice->send && !room) || !out)
 		return false;
 	if (slice->add)
@@ -309,16 +309,18 @@ static bool rings_settled(const struct collective *c)
 	return true;
 }
 
-static int rings_prepare(struct collective *c, size_t bytes)
+static int rings_prepare(struct collective *c, enum schedule_kind kind, size_t bytes)
 {
 	size_t part = (bytes / (size_t)c->channels + 63) & ~(size_t)63, at = 0;
 	int i, r = 0;
 
 	for (i = 0; i < c->channels && r == 0; i++) {
-		size_t share = i + 1 == c->channels || part > bytes - at ? bytes - at : part;
+		struct schedule_ring share = {
+			kind, c->rank, c->size, at, i + 1 == c->channels || part > bytes - at ? bytes - at : part, bytes
+		};
 
-		r = ring_prepare(c, &c->rings[i], at, share);
-		at += share;
+		r = ring_prepare(&c->rings[i], &share);
+		at += share.bytes;
 	}
 	return r;
 }
@@ -359,10 +361,10 @@ static bool tree_up(struct collective *c, struct tree *tree)
 	for (i = 0; i < tree->place.child_count; i++)
 		if (!pipe_front(&tree->up_in[i]))
 			return false;
-	to = root ? c->output + slice->offset / sizeof(float) : (float *)(void *)pipe_room(&tree->up_out);
+	to = root ? c->output + slice->out / sizeof(float) : (float *)(void *)pipe_room(&tree->up_out);
 	if (!to)
 		return false;
-	mine = c->input + slice->offset / sizeof(float);
+	mine = c->input + slice->in / sizeof(float);
 	if (tree->place.child_count == 0)
 		memcpy(to, mine, slice->bytes);
 	for (i = 0; i < tree->place.child_count; i++) {
@@ -392,7 +394,7 @@ static bool tree_down(struct collective *c, struct tree *tree)
 	for (i = 0; i < tree->place.child_count; i++)
 		if (!pipe_room(&tree->down_out[i]))
 			return false;
-	result = c->output + slice->offset / sizeof(float);
+	result = c->output + slice->out / sizeof(float);
 	if (!root) {
 		memcpy(result, pipe_front(&tree->down_in), slice->bytes);
 		pipe_pop(&tree->down_in);
@@ -459,13 +461,13 @@ static bool tree_settled(const struct tree *tree)
 
 /* ---- a run ---- */
 
-static int prepare(struct collective *c, size_t count)
+static int prepare(struct collective *c, enum schedule_kind kind, size_t count)
 {
 	size_t half = count / 2 * sizeof(float), bytes = count * sizeof(float);
 	int r;
 
 	if (is_ring(c))
-		return rings_prepare(c, bytes);
+		return rings_prepare(c, kind, bytes);
 	r = tree_prepare(&c->trees[0], 0, half);
 	return r < 0 ? r : tree_prepare(&c->trees[1], half, bytes - half);
 }
@@ -516,9 +518,10 @@ static int step_until(struct collective *c, bool (*is_so)(const struct collectiv
 	return r < 0 ? r : 0;
 }
 
-int collective_run(struct collective *c, const float *input, float *output, size_t count, struct poller *poller)
+int collective_run(struct collective *c, enum schedule_kind kind, const float *input, float *output, size_t count,
+		   struct poller *poller)
 {
-	int r = prepare(c, count);
+	int r = prepare(c, kind, count);
 
 	c->input = input;
 	c->output = output;

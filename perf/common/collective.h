@@ -1,5 +1,5 @@
 /*
- * One rank's part of an AllReduce of floats, ring or tree, stepped like NCCL's proxy and kernel in turn: each round gives
+ * One rank's part of an AllReduce of floats, ring or tree, or of its halves in a ring, stepped like NCCL's proxy and kernel in turn: each round gives
  * every connection one post and one test and then moves at most one slice of each stage.
  *
  * One thread. All ranks make the same calls in the same order. Errors: 0 or -errno.
@@ -52,11 +52,12 @@ void collective_close(struct collective *collective);
 uint64_t collective_messages(const struct collective *collective);
 int collective_hops(const struct collective *collective);
 /*
- * input and output: count floats each, not the same memory. Ends as NCCL's kernel does, when everything has been received
+ * count: floats of input and output of an AllReduce, of ReduceScatter's output, of AllGather's input; the trees do
+ * AllReduce alone. input and output are not the same memory. Ends as NCCL's kernel does, when everything has been received
  * and what is sent lies in the proxy's slots: no kernel waits for the proxy's sends, which may go on into the next run.
  */
-int collective_run(struct collective *collective, const float *input, float *output, size_t count,
-		   struct poller *poller);
+int collective_run(struct collective *collective, enum schedule_kind kind, const float *input, float *output,
+		   size_t count, struct poller *poller);
 /* After the last one of several: until all sends are through. */
 int collective_settle(struct collective *collective, struct poller *poller);
 

@@ -7,12 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int pipe_open(struct pipe *pipe, struct endpoint *endpoint, void *comm, int fd, bool out)
+int pipe_open(struct pipe *pipe, struct endpoint *endpoint, void *comm, int fd, bool out, size_t slice_bytes)
 {
-	const size_t bytes = (size_t)PIPE_SLOTS * PIPE_SLICE_BYTES;
+	const size_t bytes = PIPE_SLOTS * slice_bytes;
 	int r;
 
-	*pipe = (struct pipe){ .endpoint = endpoint, .comm = comm, .fd = endpoint ? -1 : fd, .out = out };
+	*pipe = (struct pipe){
+		.endpoint = endpoint, .comm = comm, .fd = endpoint ? -1 : fd, .out = out, .slice_bytes = slice_bytes
+	};
 	pipe->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pipe->memory == MAP_FAILED) {
 		pipe->memory = NULL;
@@ -38,13 +40,13 @@ void pipe_close(struct pipe *pipe)
 	else if (!plugin && pipe->memory && pipe->fd >= 0)
 		close(pipe->fd);
 	if (pipe->memory)
-		munmap(pipe->memory, (size_t)PIPE_SLOTS * PIPE_SLICE_BYTES);
+		munmap(pipe->memory, PIPE_SLOTS * pipe->slice_bytes);
 	*pipe = (struct pipe){ .fd = -1 };
 }
 
 static char *slot(struct pipe *pipe, uint64_t message)
 {
-	return pipe->memory + (size_t)(message % PIPE_SLOTS) * PIPE_SLICE_BYTES;
+	return pipe->memory + (size_t)(message % PIPE_SLOTS) * pipe->slice_bytes;
 }
 
 char *pipe_room(struct pipe *pipe)
@@ -134,7 +136,7 @@ int pipe_step_out(struct pipe *pipe)
 int pipe_step_in(struct pipe *pipe, const uint32_t *expected, uint64_t count, uint64_t start)
 {
 	uint64_t at = pipe->posted % PIPE_SLOTS, index = pipe->posted - start;
-	size_t bytes = PIPE_SLICE_BYTES; /* as NCCL does: room for a whole slice, whatever comes */
+	size_t bytes = pipe->slice_bytes; /* as NCCL does: room for a whole slice, whatever comes */
 	void *data = slot(pipe, pipe->posted);
 	int tag = 0, r, moved = 0;
 

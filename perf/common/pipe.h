@@ -21,7 +21,8 @@ struct pipe {
 	void *comm, *mhandle;
 	int fd;
 	bool out;
-	char *memory; /* PIPE_SLOTS × PIPE_SLICE_BYTES */
+	size_t slice_bytes; /* at most PIPE_SLICE_BYTES */
+	char *memory;       /* PIPE_SLOTS × slice_bytes */
 	void *requests[PIPE_SLOTS];
 	uint32_t sizes[PIPE_SLOTS];
 	size_t moved;                      /* TCP: of the oldest unfinished message */
@@ -29,7 +30,7 @@ struct pipe {
 };
 
 /* Takes comm or fd over in every case; endpoint NULL: TCP. A failed one is closed by the caller like the others. */
-int pipe_open(struct pipe *pipe, struct endpoint *endpoint, void *comm, int fd, bool out);
+int pipe_open(struct pipe *pipe, struct endpoint *endpoint, void *comm, int fd, bool out, size_t slice_bytes);
 void pipe_close(struct pipe *pipe); /* zeroed or half-built is fine */
 
 /* Out: the next slot to fill, NULL when all are in flight; then pipe_push() sends what is in it. */

@@ -29,13 +29,23 @@ void reduce_fill(float *to, size_t count, int rank)
 		to[i] = (float)(base(i) + weight(i) * (uint32_t)rank);
 }
 
-uint64_t reduce_wrong(const float *data, size_t count, int size)
+uint64_t reduce_wrong(const float *data, size_t first, size_t count, int size)
 {
 	uint32_t ranks = (uint32_t)size, all = ranks * (ranks - 1) / 2;
 	uint64_t wrong = 0;
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		wrong += data[i] != (float)(base(i) * ranks + weight(i) * all);
+		wrong += data[i] != (float)(base(first + i) * ranks + weight(first + i) * all);
+	return wrong;
+}
+
+uint64_t reduce_wrong_moved(const float *data, size_t first, size_t count, int rank)
+{
+	uint64_t wrong = 0;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		wrong += data[i] != (float)(base(first + i) + weight(first + i) * (uint32_t)rank);
 	return wrong;
 }

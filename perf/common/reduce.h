@@ -1,4 +1,4 @@
-/* The sums of the AllReduce benchmark, and data whose sum is known for every element. Pure; any thread. */
+/* The sums of the AllReduce benchmarks, and data whose sum is known for every element. Pure; any thread. */
 #ifndef TRIBUTARY_PERF_REDUCE_H
 #define TRIBUTARY_PERF_REDUCE_H
 
@@ -10,7 +10,9 @@ void reduce_add(float *to, const float *a, const float *b, size_t count);
 
 /* Small whole numbers that depend on place and rank, so that every order of addition gives the same float. */
 void reduce_fill(float *to, size_t count, int rank);
-/* How many elements are not the sum over `size` ranks. */
-uint64_t reduce_wrong(const float *data, size_t count, int size);
+/* How many elements are not the sum over `size` ranks of those from `first` on. */
+uint64_t reduce_wrong(const float *data, size_t first, size_t count, int size);
+/* How many are not what that rank has from `first` on. */
+uint64_t reduce_wrong_moved(const float *data, size_t first, size_t count, int rank);
 
 #endif

@@ -12,50 +12,58 @@ static size_t up_to(size_t value, size_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
-/* The slices of one chunk in one step, at most SLICES_A_CHUNK; empty ones are left out, alike at both ends. */
-static size_t add_slices(struct slice *to, size_t offset, size_t chunk, size_t end, const struct slice *flags)
+/* The slices of one chunk in one step, at most SLICES_A_CHUNK; `bytes` of the chunk are there, alike at both ends. */
+static size_t add_slices(struct slice *to, const struct slice *first, size_t chunk, size_t bytes)
 {
-	size_t slice = up_to((chunk + SLICES_A_CHUNK - 1) / SLICES_A_CHUNK, GRAIN), i, count = 0;
+	size_t slice = up_to((chunk + SLICES_A_CHUNK - 1) / SLICES_A_CHUNK, GRAIN), at, count = 0;
 
-	for (i = 0; i < SLICES_A_CHUNK; i++) {
-		size_t from = offset + i * slice, until = from + slice;
-
-		if (until > offset + chunk)
-			until = offset + chunk;
-		if (until > end)
-			until = end;
-		if (from >= until)
-			break;
-		to[count] = *flags;
-		to[count].offset = from;
-		to[count].bytes = (uint32_t)(until - from);
+	for (at = 0; at < bytes; at += slice) {
+		to[count] = *first;
+		to[count].in += at;
+		to[count].out += at;
+		to[count].bytes = (uint32_t)(bytes - at < slice ? bytes - at : slice);
 		count++;
 	}
 	return count;
 }
 
-int schedule_ring(int rank, int size, size_t offset, size_t bytes, struct slice **ret_slices, size_t *ret_count)
+/* Step j of a loop that has `left` bytes and begins at `at`. */
+static size_t add_step(struct slice *to, const struct schedule_ring *ring, size_t at, size_t left, size_t j)
 {
-	size_t ranks = (size_t)size, loop_bytes = ranks * CHUNK_BYTES;
-	size_t loops = (bytes + loop_bytes - 1) / loop_bytes, count = 0, at, j;
-	struct slice *slices = malloc((loops * (2 * ranks - 1) * SLICES_A_CHUNK + 1) * sizeof(*slices));
+	size_t ranks = (size_t)ring->size, rank = (size_t)ring->rank;
+	bool whole = ring->kind == SCHEDULE_ALLREDUCE, scatter = ring->kind == SCHEDULE_REDUCESCATTER;
+	size_t last = whole ? 2 * ranks - 2 : ranks - 1, which = (rank + 2 * ranks - j - scatter) % ranks;
+	struct slice first = { .receive = j > 0, .send = j < last };
+	size_t chunk = CHUNK_BYTES, bytes = left < chunk ? left : chunk;
+
+	if (whole) {
+		if (left < ranks * chunk)
+			chunk = up_to((left + ranks - 1) / ranks, GRAIN);
+		bytes = which * chunk >= left ? 0 : left - which * chunk < chunk ? left - which * chunk : chunk;
+		first.in = first.out = at + which * chunk;
+	} else {
+		chunk = up_to(bytes, GRAIN);
+		first.in = at + (scatter ? which * ring->part_bytes : 0);
+		first.out = at + (scatter ? 0 : which * ring->part_bytes);
+	}
+	first.add = j > 0 && (scatter || (whole && j < ranks));
+	first.keep = scatter ? j == last : whole ? j >= ranks - 1 : true;
+	return add_slices(to, &first, chunk, bytes);
+}
+
+int schedule_ring(const struct schedule_ring *ring, struct slice **ret_slices, size_t *ret_count)
+{
+	bool whole = ring->kind == SCHEDULE_ALLREDUCE;
+	size_t ranks = (size_t)ring->size, steps = whole ? 2 * ranks - 1 : ranks;
+	size_t loop_bytes = whole ? ranks * CHUNK_BYTES : CHUNK_BYTES, count = 0, at, j;
+	size_t loops = (ring->bytes + loop_bytes - 1) / loop_bytes;
+	struct slice *slices = malloc((loops * steps * SLICES_A_CHUNK + 1) * sizeof(*slices));
 
 	if (!slices)
 		return -ENOMEM;
-	for (at = 0; at < bytes; at += loop_bytes) {
-		size_t left = bytes - at;
-		size_t chunk = left >= loop_bytes ? CHUNK_BYTES : up_to((left + ranks - 1) / ranks, GRAIN);
-
-		for (j = 0; j <= 2 * ranks - 2; j++) {
-			struct slice flags = { .receive = j > 0,
-					       .add = j > 0 && j < ranks,
-					       .keep = j >= ranks - 1,
-					       .send = j < 2 * ranks - 2 };
-			size_t which = ((size_t)rank + 2 * ranks - j) % ranks;
-
-			count += add_slices(slices + count, offset + at + which * chunk, chunk, offset + bytes, &flags);
-		}
-	}
+	for (at = 0; at < ring->bytes; at += loop_bytes)
+		for (j = 0; j < steps; j++)
+			count += add_step(slices + count, ring, ring->offset + at, ring->bytes - at, j);
 	*ret_slices = slices;
 	*ret_count = count;
 	return 0;
@@ -71,9 +79,10 @@ int schedule_part(size_t offset, size_t bytes, struct slice **ret_slices, size_t
 	for (at = 0; at < bytes; at += PIPE_SLICE_BYTES) {
 		size_t left = bytes - at;
 
-		slices[count++] = (struct slice){
-			.offset = offset + at, .bytes = (uint32_t)(left < PIPE_SLICE_BYTES ? left : PIPE_SLICE_BYTES)
-		};
+		slices[count++] =
+			(struct slice){ .in = offset + at,
+					.out = offset + at,
+					.bytes = (uint32_t)(left < PIPE_SLICE_BYTES ? left : PIPE_SLICE_BYTES) };
 	}
 	*ret_slices = slices;
 	*ret_count = count;
