@@ -231,7 +231,7 @@ static int read_own(struct reader *reader)
 /* What the command converts and the plugin does not read: JSON, and how ibnetdiscover's output begins. */
 static bool is_wiring(const struct cluster_word *first)
 {
-	static const char *const words[] = { "vendid", "Switch", "Ca", "CA", "SW" };
+	static const char *const words[] = { "vendid", "Switch", "Ca" };
 
 	if (first->bytes && (first->at[0] == '{' || first->at[0] == '['))
 		return true;

@@ -19,7 +19,7 @@ static bool begins(const char *text, size_t bytes, const char *with)
 static bool is_another_form(const char *text, size_t bytes, struct diag *diag)
 {
 	static const char lldp[] = "give the JSON that `lldpctl -f json` prints",
-			  infiniband[] = "give what `ibnetdiscover` prints";
+			  infiniband[] = "give what `ibnetdiscover` prints without -p";
 	static const struct {
 		const char *begins, *form, *remedy;
 	} forms[] = {
@@ -30,6 +30,8 @@ static bool is_another_form(const char *text, size_t bytes, struct diag *diag)
 		{ "<", "XML", lldp },
 		{ "CA: ", "iblinkinfo's output", infiniband },
 		{ "Switch: ", "iblinkinfo's output", infiniband },
+		{ "CA ", "ibnetdiscover's list of ports", infiniband },
+		{ "SW ", "ibnetdiscover's list of ports", infiniband },
 		{ "{ CA ", "ibdiagnet's list of links", infiniband },
 		{ "{ SW ", "ibdiagnet's list of links", infiniband },
 	};

@@ -9,11 +9,6 @@
  *
  * Lines of key=value in front of them, and the headings of `ibnetdiscover -g`, say nothing that is needed here. The first
  * word of an adapter's description is its host's name, as the drivers of Linux and the tools set it.
- *
- * `ibnetdiscover -p` prints a line for each port instead, with both ends of its cable:
- *
- *     CA    10  1 0x0002c90300a1b2c1 4x EDR - SW     3  1 0x0002c903006e1430 ( 'node1 mlx5_0' - 'leaf1' )
- *     SW     3  2 0x0002c903006e1430 4x SDR                                    'leaf1'
  */
 #include "cluster/read/ibnetdiscover.h"
 
@@ -172,37 +167,12 @@ static bool host_of(const char *description, char ret[static DESCRIPTION_BYTES])
 	return bytes && !strstr(description, "Technologies");
 }
 
-/* Aggregation in switches shows as an adapter on each, which is no host. */
-static bool is_in_switch(const char *description)
-{
-	return strstr(description, "Aggregation Node") != NULL;
-}
-
 static int too_many(const struct reader *reader, int error, const char *what)
 {
 	if (error != -E2BIG)
 		return error;
 	diag_set(reader->diag, reader->line, 1, "there are more %s in it than a cluster can have", what);
 	return -EINVAL;
-}
-
-/* *ret UINT32_MAX: one that does not count. */
-static int machine_of(const struct reader *reader, const char *id, const char *description, bool is_switch,
-		      uint32_t *ret)
-{
-	char host[DESCRIPTION_BYTES];
-	int r;
-
-	*ret = UINT32_MAX;
-	if (!is_switch && is_in_switch(description))
-		return 0;
-	if (is_switch)
-		r = wiring_machine(reader->wiring, id, *description ? description : id, WIRING_SWITCH, ret);
-	else if (host_of(description, host))
-		r = wiring_machine(reader->wiring, host, host, WIRING_HOST, ret);
-	else
-		r = wiring_machine(reader->wiring, id, id, WIRING_NAMELESS, ret);
-	return too_many(reader, r, "machines");
 }
 
 /* `Switch 36 "S-…" # "…"`: the first word is known. */
@@ -225,15 +195,22 @@ static int take_node(struct reader *reader, const char *at, bool is_switch, char
 
 static int define_node(struct reader *reader, const char *at, bool is_switch)
 {
-	char id[ID_BYTES], description[DESCRIPTION_BYTES];
+	char id[ID_BYTES], description[DESCRIPTION_BYTES], host[DESCRIPTION_BYTES];
 	uint32_t machine;
 	int r = take_node(reader, at, is_switch, id);
 
 	if (r < 0)
 		return r;
 	description_of(at, description);
-	r = machine_of(reader, id, description, is_switch, &machine);
-	return r < 0 || machine == UINT32_MAX ? r : add_node(reader, id, machine);
+	if (is_switch)
+		r = wiring_machine(reader->wiring, id, *description ? description : id, WIRING_SWITCH, &machine);
+	else if (strstr(description, "Aggregation Node"))
+		return 0; /* in a switch, which shows it as an adapter */
+	else if (host_of(description, host))
+		r = wiring_machine(reader->wiring, host, host, WIRING_HOST, &machine);
+	else
+		r = wiring_machine(reader->wiring, id, id, WIRING_NAMELESS, &machine);
+	return r < 0 ? too_many(reader, r, "machines") : add_node(reader, id, machine);
 }
 
 /* `[1][ext 3](…) "S-…"[7](…) # …` of the current node. */
@@ -256,101 +233,6 @@ static int take_port(struct reader *reader, const char *line)
 			"cables");
 }
 
-/* ------------------------------------------------------------------------------------------------- the report of ports */
-
-struct port_end {
-	bool is_switch, counts;
-	char id[ID_BYTES], label[WIRING_LABEL_BYTES], description[DESCRIPTION_BYTES];
-};
-
-static const char *next_word(const char **at, size_t *ret_bytes)
-{
-	const char *word = skip_blanks(*at);
-
-	*ret_bytes = strcspn(word, " \t");
-	*at = word + *ret_bytes;
-	return word;
-}
-
-/* `CA 10 1 0x0002c90300a1b2c1`. The letter stands in front of the identifier as in the other form. */
-static bool take_end(const char **at, struct port_end *ret)
-{
-	size_t bytes;
-	const char *word = next_word(at, &bytes);
-
-	*ret = (struct port_end){ .is_switch = bytes == 2 && !memcmp(word, "SW", 2) };
-	ret->counts = ret->is_switch || (bytes == 2 && !memcmp(word, "CA", 2));
-	next_word(at, &bytes);
-	word = next_word(at, &bytes);
-	snprintf(ret->label, sizeof(ret->label), "%.*s", (int)(bytes < 16 ? bytes : 16), word);
-	word = next_word(at, &bytes);
-	if (bytes < 3 || bytes > ID_BYTES - 3 || memcmp(word, "0x", 2) != 0)
-		return false;
-	snprintf(ret->id, ID_BYTES, "%s%.*s", ret->is_switch ? "S-" : "H-", (int)bytes - 2, word + 2);
-	return true;
-}
-
-/* `( 'node1 mlx5_0' - 'leaf1' )` */
-static bool take_descriptions(const char *at, struct port_end *first, struct port_end *second)
-{
-	const char *begin = strchr(at, '\''), *middle = begin ? strstr(begin, "' - '") : NULL;
-	const char *end = middle ? strrchr(middle + 5, '\'') : NULL;
-
-	if (!end)
-		return false;
-	snprintf(first->description, DESCRIPTION_BYTES, "%.*s", (int)(middle - begin - 1), begin + 1);
-	snprintf(second->description, DESCRIPTION_BYTES, "%.*s", (int)(end - middle - 5), middle + 5);
-	return true;
-}
-
-static int link_ends(struct reader *reader, const struct port_end *from, const struct port_end *to, uint64_t rate_Bps)
-{
-	uint32_t at, other = UINT32_MAX;
-	int r;
-
-	if (!from->counts || !to->counts)
-		return 0; /* a router: what is behind it is another fabric */
-	r = machine_of(reader, from->id, from->description, from->is_switch, &at);
-	if (r == 0)
-		r = machine_of(reader, to->id, to->description, to->is_switch, &other);
-	if (r < 0 || at == UINT32_MAX || other == UINT32_MAX)
-		return r;
-	return too_many(reader, wiring_link(reader->wiring, at, other, rate_Bps, from->label, to->label), "cables");
-}
-
-static int take_report(struct reader *reader, const char *line)
-{
-	static const char form[] = "TYPE LID PORT GUID WIDTH SPEED - TYPE LID PORT GUID ( 'NAME' - 'NAME' )";
-	struct port_end from, to;
-	const char *at = line, *width, *speed;
-	size_t bytes, speed_bytes;
-
-	if (!take_end(&at, &from))
-		return wrong(reader, at, form);
-	width = next_word(&at, &bytes);
-	speed = next_word(&at, &speed_bytes);
-	do {
-		at = skip_blanks(at);
-		if (!*at || *at == '\'')
-			return 0; /* no cable */
-		next_word(&at, &bytes);
-	} while (bytes != 1 || at[-1] != '-');
-	if (!take_end(&at, &to) || !take_descriptions(at, &from, &to))
-		return wrong(reader, at, form);
-	return link_ends(reader, &from, &to, rate_of(lanes_at(&width), speed, speed_bytes));
-}
-
-static bool is_report(const char *line)
-{
-	size_t digits;
-
-	if (strncmp(line, "CA ", 3) != 0 && strncmp(line, "SW ", 3) != 0 && strncmp(line, "RT ", 3) != 0)
-		return false;
-	line = skip_blanks(line + 2);
-	digits = strspn(line, "0123456789");
-	return digits && (line[digits] == ' ' || line[digits] == '\t');
-}
-
 /* -------------------------------------------------------------------------------------------------------------- lines */
 
 static bool begins(const char *line, const char *word)
@@ -369,8 +251,6 @@ static int take_line(struct reader *reader, const char *line, bool ports)
 	line = skip_blanks(line);
 	if (!*line || *line == '#' || begins(line, "Chassis") || begins(line, "Non-Chassis"))
 		return 0;
-	if (is_report(line))
-		return ports ? take_report(reader, line) : 0;
 	if (begins(line, "Switch") || begins(line, "Ca")) {
 		bool is_switch = *line == 'S';
 
@@ -433,8 +313,6 @@ bool ibnetdiscover_is(const char *text, size_t bytes)
 		for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 			if (!strncmp(line, marks[i], strlen(marks[i])))
 				return true;
-		if (is_report(line))
-			return true;
 		if (*text != '#' && *text != '\n' && *text != '\r')
 			return false;
 		text += length;

@@ -24,6 +24,9 @@ static void forms_that_are_not_read_are_named(void **state)
 		  "`ibnetdiscover` prints" },
 		{ "0x2 \"edge7\"  5  1[  ] ==( 4X 25.78125 Gbps Active/ LinkUp)==>  0x1  1  1[  ] \"x1\" ( )\n",
 		  "iblinkinfo", "`ibnetdiscover` prints" },
+		{ "CA    11  1 0xa1 4x HDR - SW     1  1 0x51 ( 'x1 mlx5_0' - 'low-1' )\n", "list of ports",
+		  "without -p" },
+		{ "\nSW     1  2 0x51 4x SDR                         'low-1'\n", "list of ports", "without -p" },
 		{ "{ CA Ports:01 SystemGUID:1 NodeGUID:1 } { SW Ports:28 } PHY=4x LOG=ACT\n", "ibdiagnet",
 		  "`ibnetdiscover` prints" },
 	};

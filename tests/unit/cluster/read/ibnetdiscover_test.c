@@ -35,37 +35,6 @@ static void adapters_of_a_host_are_one_host(void **state)
 			    "1 adapter names no host and is left out (H-c).  The service rdma-ndd");
 }
 
-/* The same, a line for each port: hosts on two leaves, an adapter without a name, one in a switch, ports without cables. */
-static void the_report_of_ports_is_read(void **state)
-{
-	static const char report[] =
-		"CA    11  1 0x00000000000000a1 4x HDR - SW     1  1 0x0000000000000051 ( 'x1 mlx5_0' - "
-		"'MF0;low-1:MQM/U1' )\n"
-		"SW     1  1 0x0000000000000051 4x HDR - CA    11  1 0x00000000000000a1 ( 'MF0;low-1:MQM/U1' - 'x1 "
-		"mlx5_0' )\n"
-		"SW     1  2 0x0000000000000051 4x SDR                                    'MF0;low-1:MQM/U1'\n"
-		"SW     1 30 0x0000000000000051 4x HDR s=64 w=2 v=4 - SW     3  1 0x0000000000000053 ( "
-		"'MF0;low-1:MQM/U1' - 'high' )\n"
-		"SW     1 41 0x0000000000000051 4x HDR - CA    90  1 0x00000000000000ff "
-		"( 'MF0;low-1:MQM/U1' - 'Mellanox Technologies Aggregation Node' )\n"
-		"SW     2 30 0x0000000000000052 4x EDR - SW     3  2 0x0000000000000053 ( 'low-2' - 'high' )\r\n"
-		"CA    12  1 0x00000000000000a2 4x ??? - SW     2  1 0x0000000000000052 ( 'x2 it's mlx5_0' - 'low-2' "
-		")\n"
-		"CA    13  1 0x00000000000000a3 2x HDR - SW     2  2 0x0000000000000052 "
-		"( 'MT4123 ConnectX6   Mellanox Technologies' - 'low-2' )\n"
-		"RT    14  1 0x00000000000000a4 4x HDR - SW     2  3 0x0000000000000052 ( 'router' - 'low-2' )\n";
-
-	(void)state;
-	declared_leaves_out(report, NULL,
-			    "tributary-cluster 1\nswitch high\nswitch MF0_low-1_MQM_U1 parent=high rate=200Gbit/s\n"
-			    "switch low-2 parent=high rate=100Gbit/s\nhost x1 leaf=MF0_low-1_MQM_U1 rate=200Gbit/s\n"
-			    "host x2 leaf=low-2\n",
-			    "1 adapter names no host and is left out (H-00000000000000a3)");
-	declared_is_refused("CA 1 1 0xa 4x HDR - SW 2 1 0x5 ( 'x1' )\n", NULL, 1, "( 'NAME' - 'NAME' )");
-	declared_is_refused("CA 1 1 0xa 4x HDR - SW 2 1 five ( 'x1' - 's' )\n", NULL, 1, "TYPE LID PORT GUID");
-	declared_is_refused("\nCA 1 1\n", NULL, 2, "TYPE LID PORT GUID");
-}
-
 /* With -g there are headings, with --full there is more behind the rate. */
 static void headings_and_full_information_are_read(void **state)
 {
@@ -128,7 +97,6 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(adapters_of_a_host_are_one_host),
-		cmocka_unit_test(the_report_of_ports_is_read),
 		cmocka_unit_test(headings_and_full_information_are_read),
 		cmocka_unit_test(localhost_is_no_host),
 		cmocka_unit_test(a_link_without_a_rate_has_none),
