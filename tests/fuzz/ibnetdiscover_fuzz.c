@@ -2,7 +2,6 @@
  * What ibnetdiscover prints, as bytes from anybody. What is read is within its bounds, and written in our own form it means the
  * same.
  */
-#include "cluster/read/ibnetdiscover.h"
 #include "cluster/read/wiring.h"
 
 #include "declared_fuzz.h"

@@ -1,8 +1,5 @@
 #include "cluster/read/any.h"
 
-#include "cluster/read/ibnetdiscover.h"
-#include "cluster/read/lldp.h"
-
 #include "base/sys.h"
 #include "base/text_file.h"
 

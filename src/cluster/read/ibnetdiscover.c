@@ -10,8 +10,6 @@
  * Lines of key=value in front of them, and the headings of `ibnetdiscover -g`, say nothing that is needed here. The first
  * word of an adapter's description is its host's name, as the drivers of Linux and the tools set it.
  */
-#include "cluster/read/ibnetdiscover.h"
-
 #include "cluster/read/wiring.h"
 
 #include "base/log.h"
@@ -335,9 +333,10 @@ int ibnetdiscover_read(const char *text, size_t bytes, const struct wiring_optio
 	if (r == 0)
 		r = take_text(&reader, text, bytes, true);
 	if (r == 0) {
-		wiring_call_nameless(reader.wiring, "adapter",
-				     "The service rdma-ndd, or a line in /sys/class/infiniband/DEVICE/node_desc, gives "
-				     "it its host's name");
+		reader.wiring->nameless_what = "adapter";
+		reader.wiring->nameless_remedy =
+			"The service rdma-ndd, or a line in /sys/class/infiniband/DEVICE/node_desc, gives it its "
+			"host's name";
 		r = wiring_cluster(reader.wiring, options, ret, diag);
 		*ret_notes = wiring_take_notes(reader.wiring);
 	}

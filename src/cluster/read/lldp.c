@@ -2,8 +2,6 @@
  * The documents of one file, and whose each is; then the neighbours in them. Both of lldpctl's JSON forms: "json", in which
  * what is there once is an object and several are an array, and "json0", in which all is an array.
  */
-#include "cluster/read/lldp.h"
-
 #include "cluster/read/wiring.h"
 
 #include "base/log.h"
@@ -284,9 +282,9 @@ static const char *far_port(json_t *port)
 /* What a host hears is a switch: but for another host, and for what says that it does not forward. False: it is none. */
 static bool heard_by_host(const struct reader *reader, uint32_t other, int forwarding)
 {
-	if (wiring_kind_of(reader->wiring, other) == WIRING_HOST || forwarding == 0)
+	if (wiring_is(reader->wiring, other, WIRING_HOST) || forwarding == 0)
 		return false;
-	wiring_set_kind(reader->wiring, other, WIRING_SWITCH);
+	reader->wiring->machines[other].kind = WIRING_SWITCH;
 	return true;
 }
 
@@ -303,9 +301,10 @@ static bool is_host_port(const char *name)
  */
 static void heard_by_switch(const struct reader *reader, uint32_t other, bool forwarding, bool nameless)
 {
-	if (wiring_kind_of(reader->wiring, other) != WIRING_UNKNOWN)
-		return;
-	wiring_set_kind(reader->wiring, other, forwarding ? WIRING_SWITCH : (nameless ? WIRING_NAMELESS : WIRING_HOST));
+	enum wiring_kind *kind = &reader->wiring->machines[other].kind;
+
+	if (*kind == WIRING_UNKNOWN)
+		*kind = forwarding ? WIRING_SWITCH : (nameless ? WIRING_NAMELESS : WIRING_HOST);
 }
 
 /* One neighbour of `owner`. */
@@ -324,7 +323,7 @@ static int take_neighbour(struct reader *reader, uint32_t owner, const char *por
 		    : wiring_machine(reader->wiring, chassis.name, chassis.name, WIRING_UNKNOWN, &other);
 	if (r < 0)
 		return r;
-	if (wiring_kind_of(reader->wiring, owner) == WIRING_HOST) {
+	if (wiring_is(reader->wiring, owner, WIRING_HOST)) {
 		if (!heard_by_host(reader, other, forwarding))
 			return 0;
 	} else {
@@ -378,10 +377,10 @@ static int take_document(struct reader *reader, uint32_t owner, json_t *lldp)
 /* Hosts first: what they are cabled to is a switch, whatever another switch would take it for. */
 static int take_documents(struct reader *reader)
 {
-	reader->owner_count = wiring_count(reader->wiring);
+	reader->owner_count = reader->wiring->machine_count;
 	for (int switches = 0; switches < 2; switches++)
 		for (size_t i = 0; i < json_array_size(reader->documents); i++) {
-			bool of_switch = wiring_kind_of(reader->wiring, reader->owners[i]) == WIRING_SWITCH;
+			bool of_switch = wiring_is(reader->wiring, reader->owners[i], WIRING_SWITCH);
 			int r;
 
 			if (of_switch != (switches == 1))
@@ -407,7 +406,8 @@ int lldp_read(const char *text, size_t bytes, const struct wiring_options *optio
 	if (r == 0)
 		r = take_documents(&reader);
 	if (r == 0) {
-		wiring_call_nameless(reader.wiring, "neighbour", "Where that is a host, run lldpd on it");
+		reader.wiring->nameless_what = "neighbour";
+		reader.wiring->nameless_remedy = "Where that is a host, run lldpd on it";
 		r = wiring_cluster(reader.wiring, options, ret, diag);
 		*ret_notes = wiring_take_notes(reader.wiring);
 	}

@@ -1,5 +1,5 @@
 /* What is told of machines and cables; wiring_tree.c makes a cluster of it. */
-#include "cluster/read/wiring_internal.h"
+#include "cluster/read/wiring.h"
 
 #include "base/hash.h"
 #include "base/sys.h"
@@ -36,7 +36,7 @@ void wiring_free(struct wiring *wiring)
 		free(wiring->machines[i].name);
 	}
 	free(wiring_take_notes(wiring));
-	free(wiring->nameless);
+	sys_free(wiring->nameless);
 	free(wiring->machines);
 	free(wiring->links);
 	sys_free(wiring);
@@ -54,12 +54,6 @@ char *wiring_take_notes(struct wiring *wiring)
 	wiring->notes = NULL;
 	wiring->notes_text = NULL;
 	return text;
-}
-
-void wiring_call_nameless(struct wiring *wiring, const char *what, const char *remedy)
-{
-	wiring->nameless_what = what;
-	wiring->nameless_remedy = remedy;
 }
 
 /* Of the part before a dot, so that names with and without a domain have the same. */
@@ -179,21 +173,6 @@ bool wiring_find(const struct wiring *wiring, const char *key, size_t among, uin
 		fits++;
 	}
 	return fits == 1;
-}
-
-size_t wiring_count(const struct wiring *wiring)
-{
-	return wiring->machine_count;
-}
-
-enum wiring_kind wiring_kind_of(const struct wiring *wiring, uint32_t machine)
-{
-	return wiring->machines[machine].kind;
-}
-
-void wiring_set_kind(struct wiring *wiring, uint32_t machine, enum wiring_kind kind)
-{
-	wiring->machines[machine].kind = kind;
 }
 
 int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate_Bps, const char *label,

@@ -8,7 +8,9 @@
  *   hosts are on other switches too; and a switch whose hosts are on several others that have none in common, because leaves
  *   part hosts into groups and a network for all of them does not.
  */
-#include "cluster/read/wiring_internal.h"
+#include "cluster/read/wiring.h"
+
+#include "base/sys.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -72,19 +74,22 @@ static int note_nameless(struct wiring *wiring)
 /* Both ends may tell of a cable, or one. */
 static int count_nameless(struct wiring *wiring)
 {
-	uint32_t *told = calloc(wiring->machine_count + 1, sizeof(*told)), *heard;
+	size_t machines = wiring->machine_count;
+	uint32_t *heard = sys_zalloc((2 * machines + 1) * sizeof(*heard)), *told;
 
-	wiring->nameless = heard = calloc(wiring->machine_count + 1, sizeof(*heard));
-	for (size_t i = 0; told && heard && i < wiring->link_count; i++) {
+	wiring->nameless = heard;
+	if (!heard)
+		return -ENOMEM;
+	told = heard + machines;
+	for (size_t i = 0; i < wiring->link_count; i++) {
 		const struct wiring_link *link = &wiring->links[i];
 
 		told[link->from] += wiring_is(wiring, link->to, WIRING_NAMELESS);
 		heard[link->to] += wiring_is(wiring, link->from, WIRING_NAMELESS);
 	}
-	for (size_t i = 0; told && heard && i < wiring->machine_count; i++)
+	for (size_t i = 0; i < machines; i++)
 		heard[i] = told[i] > heard[i] ? told[i] : heard[i];
-	free(told);
-	return told && heard ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* --------------------------------------------------------------------------------------- storage and management networks */
@@ -93,6 +98,7 @@ struct fabric {
 	struct wiring *wiring;
 	struct wiring_pairs *pairs;
 	struct wiring_edges edges;
+	void *arrays;    /* the block of all of these */
 	uint32_t *count; /* scratch, by machine; zero between uses */
 	uint32_t *group; /* scratch: union-find */
 	bool *storage;   /* a switch with servers for storage */
@@ -307,12 +313,18 @@ static bool leave_out_across(struct fabric *fabric, uint32_t at, uint32_t *insid
 
 static int leave_out_all_across(struct fabric *fabric)
 {
-	size_t machines = fabric->wiring->machine_count + 1;
-	uint32_t *inside = calloc(machines, sizeof(*inside));
-	uint64_t *sum_Bps = calloc(machines, sizeof(*sum_Bps));
-	bool *unknown = calloc(machines, sizeof(*unknown)), more = true;
+	size_t machines = fabric->wiring->machine_count;
+	bool *unknown, more = true;
+	uint32_t *inside;
+	uint64_t *sum_Bps;
+	void *arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(inside, machines),
+							       SYS_ARRAY(sum_Bps, machines),
+							       SYS_ARRAY(unknown, machines) },
+					 3);
 
-	for (size_t i = 0; inside && sum_Bps && unknown && i < fabric->pairs->count; i++) {
+	if (!arrays)
+		return -ENOMEM;
+	for (size_t i = 0; i < fabric->pairs->count; i++) {
 		uint32_t host, at;
 
 		if (!wiring_pair_of_host(fabric->wiring, &fabric->pairs->at[i], &host, &at))
@@ -320,15 +332,13 @@ static int leave_out_all_across(struct fabric *fabric)
 		unknown[at] = unknown[at] || !fabric->pairs->at[i].rate_Bps;
 		sum_Bps[at] = unknown[at] ? 0 : sum_Bps[at] + fabric->pairs->at[i].rate_Bps;
 	}
-	for (int pass = 0; inside && sum_Bps && unknown && more && pass < OVERLAY_PASSES_MAX; pass++) {
+	for (int pass = 0; more && pass < OVERLAY_PASSES_MAX; pass++) {
 		more = false;
 		for (uint32_t at = 0; at < fabric->wiring->machine_count; at++)
 			more = (is_switch(fabric, at) && leave_out_across(fabric, at, inside, sum_Bps)) || more;
 	}
-	free(inside);
-	free(sum_Bps);
-	free(unknown);
-	return inside && sum_Bps && unknown ? 0 : -ENOMEM;
+	sys_free(arrays);
+	return 0;
 }
 
 /* --------------------------------------------------------------------------------------------------- hosts on a spine */
@@ -352,30 +362,30 @@ static bool is_meshed(const struct wiring_pairs *pairs, const uint32_t *hosts, u
 
 int wiring_find_upper(const struct wiring *wiring, const struct wiring_pairs *pairs, bool *ret)
 {
-	size_t machines = wiring->machine_count + 1, looked_at = 0;
-	uint32_t *hosts = calloc(machines, sizeof(*hosts)), *larger = calloc(machines, sizeof(*larger));
-	uint32_t *stamp = calloc(machines, sizeof(*stamp));
-	bool have = hosts && larger && stamp;
+	size_t machines = wiring->machine_count, looked_at = 0;
+	uint32_t *hosts = sys_zalloc((3 * machines + 1) * sizeof(*hosts)), *larger, *stamp;
 
-	for (size_t i = 0; have && i < pairs->count; i++) {
+	if (!hosts)
+		return -ENOMEM;
+	larger = hosts + machines;
+	stamp = larger + machines;
+	for (size_t i = 0; i < pairs->count; i++) {
 		uint32_t host, at;
 
 		if (wiring_pair_of_host(wiring, &pairs->at[i], &host, &at))
 			hosts[at]++;
 	}
-	for (size_t i = 0; have && i < pairs->count; i++)
+	for (size_t i = 0; i < pairs->count; i++)
 		for (int end = 0; end < 2; end++) {
 			uint32_t at = end ? pairs->at[i].b : pairs->at[i].a,
 				 other = end ? pairs->at[i].a : pairs->at[i].b;
 
 			larger[at] += hosts[at] && hosts[other] > hosts[at];
 		}
-	for (uint32_t at = 0; have && at < wiring->machine_count; at++)
+	for (uint32_t at = 0; at < machines; at++)
 		ret[at] = larger[at] > 1 && looked_at++ < UPPER_MAX && !is_meshed(pairs, hosts, at, stamp);
-	free(hosts);
-	free(larger);
-	free(stamp);
-	return have ? 0 : -ENOMEM;
+	sys_free(hosts);
+	return 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- whole */
@@ -396,7 +406,7 @@ static bool any_host_on_switch(const struct wiring *wiring)
 int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_pairs *ret)
 {
 	struct fabric fabric = { .wiring = wiring, .pairs = ret };
-	size_t machines = wiring->machine_count + 1;
+	size_t machines = wiring->machine_count;
 	int r;
 
 	r = wiring_mark_management(wiring);
@@ -417,11 +427,12 @@ int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_
 		r = wiring_pairs_make(wiring, ret);
 	if (r == 0)
 		r = wiring_edges_init(wiring, ret, &fabric.edges);
-	fabric.count = calloc(machines, sizeof(*fabric.count));
-	fabric.group = calloc(machines, sizeof(*fabric.group));
-	fabric.storage = calloc(machines, sizeof(*fabric.storage));
-	if (!fabric.count || !fabric.group || !fabric.storage)
-		r = r < 0 ? r : -ENOMEM;
+	fabric.arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(fabric.count, machines),
+								SYS_ARRAY(fabric.group, machines),
+								SYS_ARRAY(fabric.storage, machines) },
+					  3);
+	if (r == 0 && !fabric.arrays)
+		r = -ENOMEM;
 	if (r == 0) {
 		r = leave_out_named(&fabric);
 		leave_out_storage(&fabric);
@@ -430,9 +441,7 @@ int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_
 		r = leave_out_all_across(&fabric);
 		wiring_pairs_prune(wiring, ret);
 	}
-	wiring_edges_fini(&fabric.edges);
-	free(fabric.count);
-	free(fabric.group);
-	free(fabric.storage);
+	sys_free(fabric.edges.arrays);
+	sys_free(fabric.arrays);
 	return r;
 }

@@ -1,5 +1,5 @@
 /* What is known by its name to be for management or storage: switches, servers, and ports. */
-#include "cluster/read/wiring_internal.h"
+#include "cluster/read/wiring.h"
 
 #include <errno.h>
 #include <stdlib.h>

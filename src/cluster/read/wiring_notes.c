@@ -1,5 +1,5 @@
 /* What a user should know of what was left out, and of what was kept and may not belong. */
-#include "cluster/read/wiring_tree.h"
+#include "cluster/read/wiring.h"
 
 #include <errno.h>
 #include <stdlib.h>

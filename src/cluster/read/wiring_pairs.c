@@ -1,5 +1,7 @@
 /* Pairs of machines that are cabled, and for each host its switches. */
-#include "cluster/read/wiring_internal.h"
+#include "cluster/read/wiring.h"
+
+#include "base/sys.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -134,21 +136,23 @@ static void collect(const struct wiring_link **links, size_t count, struct wirin
 
 int wiring_pairs_make(const struct wiring *wiring, struct wiring_pairs *ret)
 {
-	const struct wiring_link **links = calloc(wiring->link_count + 1, sizeof(struct wiring_link *));
-	struct rates *rates = calloc(wiring->machine_count + 1, sizeof(*rates));
+	const struct wiring_link **links;
+	struct rates *rates;
 	size_t count = 0;
+	void *arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(links, wiring->link_count), SYS_ARRAY(rates, wiring->machine_count) },
+		2);
 
-	*ret = (struct wiring_pairs){ .at = calloc(wiring->link_count + 1, sizeof(*ret->at)) };
-	if (links && rates && ret->at) {
+	*ret = (struct wiring_pairs){ .at = sys_zalloc((wiring->link_count + 1) * sizeof(*ret->at)) };
+	if (arrays && ret->at) {
 		find_rates(wiring, rates);
 		for (size_t i = 0; i < wiring->link_count; i++)
 			if (counts(wiring, &wiring->links[i], rates))
 				links[count++] = &wiring->links[i];
 		collect(links, count, ret);
 	}
-	free(links);
-	free(rates);
-	return links && rates && ret->at ? 0 : -ENOMEM;
+	sys_free(arrays);
+	return arrays && ret->at ? 0 : -ENOMEM;
 }
 
 void wiring_pairs_prune(const struct wiring *wiring, struct wiring_pairs *pairs)
@@ -159,11 +163,6 @@ void wiring_pairs_prune(const struct wiring *wiring, struct wiring_pairs *pairs)
 		if (belongs(wiring, pairs->at[i].a) && belongs(wiring, pairs->at[i].b))
 			pairs->at[kept++] = pairs->at[i];
 	pairs->count = kept;
-}
-
-void wiring_pairs_fini(struct wiring_pairs *pairs)
-{
-	free(pairs->at);
 }
 
 bool wiring_pair_of_host(const struct wiring *wiring, const struct wiring_pair *pair, uint32_t *ret_host,
@@ -178,23 +177,15 @@ bool wiring_pair_of_host(const struct wiring *wiring, const struct wiring_pair *
 
 /* -------------------------------------------------------------------------------------------------------------- edges */
 
-void wiring_edges_fini(struct wiring_edges *edges)
-{
-	free(edges->of_host);
-	free(edges->of_switch);
-	free(edges->switches);
-	free(edges->hosts);
-}
-
 int wiring_edges_init(const struct wiring *wiring, const struct wiring_pairs *pairs, struct wiring_edges *ret)
 {
 	size_t machines = wiring->machine_count;
 
-	*ret = (struct wiring_edges){ .of_host = calloc(machines + 2, sizeof(uint32_t)),
-				      .of_switch = calloc(machines + 2, sizeof(uint32_t)),
-				      .switches = calloc(pairs->count + 1, sizeof(uint32_t)),
-				      .hosts = calloc(pairs->count + 1, sizeof(uint32_t)) };
-	if (!ret->of_host || !ret->of_switch || !ret->switches || !ret->hosts)
+	ret->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(ret->of_host, machines + 2), SYS_ARRAY(ret->of_switch, machines + 2),
+				      SYS_ARRAY(ret->switches, pairs->count), SYS_ARRAY(ret->hosts, pairs->count) },
+		4);
+	if (!ret->arrays)
 		return -ENOMEM;
 	for (int pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < pairs->count; i++) {

@@ -1,5 +1,5 @@
 /* A tree of what is cabled: groups of switches, levels, rates. */
-#include "cluster/read/wiring_tree.h"
+#include "cluster/read/wiring.h"
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -70,7 +70,7 @@ static int join_leaves(struct wiring_tree *tree)
 				tree->shared[other] = 0;
 			}
 	}
-	wiring_edges_fini(&edges);
+	sys_free(edges.arrays);
 	return r;
 }
 
@@ -439,41 +439,20 @@ static int read_back(const struct wiring_tree *tree, struct cluster **ret)
 
 /* -------------------------------------------------------------------------------------------------------------- whole */
 
-static void tree_fini(struct wiring_tree *tree)
-{
-	wiring_pairs_fini(&tree->pairs);
-	free(tree->cable_Bps);
-	free(tree->leaf_group);
-	free(tree->group);
-	free(tree->level);
-	free(tree->leaf);
-	free(tree->parent);
-	free(tree->shared);
-	free(tree->first);
-	free(tree->last);
-	free(tree->host_rate_Bps);
-	free(tree->up_rate_Bps);
-	free(tree->between);
-	free(tree->upper);
-}
-
 static int tree_init(struct wiring_tree *tree)
 {
 	size_t room = tree->wiring->machine_count + 1;
-	uint32_t **const tables[] = { &tree->group,  &tree->leaf_group, &tree->level, &tree->leaf,
-				      &tree->parent, &tree->first,      &tree->last,  &tree->shared };
 
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		*tables[i] = calloc(room, sizeof(uint32_t));
-		if (!*tables[i])
-			return -ENOMEM;
-	}
-	tree->host_rate_Bps = calloc(room, sizeof(uint64_t));
-	tree->up_rate_Bps = calloc(room, sizeof(uint64_t));
-	tree->cable_Bps = calloc(room, sizeof(uint64_t));
-	tree->between = calloc(room, sizeof(bool));
-	tree->upper = calloc(room, sizeof(bool));
-	if (!tree->host_rate_Bps || !tree->up_rate_Bps || !tree->cable_Bps || !tree->between || !tree->upper)
+	tree->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(tree->group, room), SYS_ARRAY(tree->leaf_group, room),
+				      SYS_ARRAY(tree->level, room), SYS_ARRAY(tree->leaf, room),
+				      SYS_ARRAY(tree->parent, room), SYS_ARRAY(tree->first, room),
+				      SYS_ARRAY(tree->last, room), SYS_ARRAY(tree->shared, room),
+				      SYS_ARRAY(tree->host_rate_Bps, room), SYS_ARRAY(tree->up_rate_Bps, room),
+				      SYS_ARRAY(tree->cable_Bps, room), SYS_ARRAY(tree->between, room),
+				      SYS_ARRAY(tree->upper, room) },
+		13);
+	if (!tree->arrays)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < room; i++) {
 		tree->group[i] = i;
@@ -508,6 +487,7 @@ int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, 
 		name_groups(&tree);
 		r = read_back(&tree, ret);
 	}
-	tree_fini(&tree);
+	sys_free(tree.pairs.at);
+	sys_free(tree.arrays);
 	return r;
 }

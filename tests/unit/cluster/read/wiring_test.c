@@ -308,7 +308,8 @@ static void hosts_without_a_name_are_counted(void **state)
 
 	(void)state;
 	cable(TWO_LEAVES_CABLES);
-	wiring_call_nameless(wiring, "adapter", "Name it");
+	wiring->nameless_what = "adapter";
+	wiring->nameless_remedy = "Name it";
 	for (int i = 0; i < 7; i++) {
 		snprintf(name, sizeof(name), "H-%d", i);
 		assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &at), 0);
@@ -322,7 +323,8 @@ static void add_nameless(const char *at, int count)
 	char name[32];
 	uint32_t adapter;
 
-	wiring_call_nameless(wiring, "adapter", "Name it");
+	wiring->nameless_what = "adapter";
+	wiring->nameless_remedy = "Name it";
 	for (int i = 0; i < count; i++) {
 		snprintf(name, sizeof(name), "H-%s-%d", at, i);
 		assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &adapter), 0);
@@ -347,7 +349,8 @@ static void units_stay_units_whatever_has_no_name(void **state)
 		uint32_t at, adapter;
 		char name[32], leaf[32];
 
-		wiring_call_nameless(wiring, "adapter", "Name it");
+		wiring->nameless_what = "adapter";
+		wiring->nameless_remedy = "Name it";
 		for (int i = 0; i < UNITS * RAILS * HOSTS; i++) {
 			int unit = i / (RAILS * HOSTS), rail = i / HOSTS % RAILS, host = i % HOSTS;
 
