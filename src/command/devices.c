@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "command/answer.h"
 #include "command/json.h"
 #include "command/print/table.h"
 #include "command/print/units.h"
@@ -29,13 +30,34 @@ static void format_speed(const struct tcp_interface *interface, char text[static
 		 interface->speed_assumed ? " (assumed)" : "");
 }
 
+static void answer(const struct tcp_interface *at, size_t count, struct answer *ret)
+{
+	double total_Bps = 0;
+	bool assumed = false;
+	char rate[UNITS_BYTES];
+
+	*ret = (struct answer){ .text = "" };
+	answer_add(ret, "TCP would go over ");
+	for (size_t i = 0; i < count; i++) {
+		answer_add(ret, "%s%s", !i ? "" : i + 1 < count ? ", " : " and ", at[i].name);
+		total_Bps += (double)at[i].speed_Bps;
+		assumed |= at[i].speed_assumed;
+	}
+	answer_add(ret, ": %s%s%s; TRIBUTARY_IF names others.", units_bits(total_Bps, rate),
+		   count > 1 ? " together" : "", assumed ? ", assumed where the system tells no speed" : "");
+}
+
 static void print_devices(const struct tcp_interface *at, size_t count, FILE *out)
 {
 	const char *prefix = "/sys/devices/";
 	char address[ADDRESS_BYTES], speed[SPEED_BYTES], rail[12];
+	struct answer first;
 	struct table table;
-	FILE *rows = table_begin(&table, out);
+	FILE *rows;
 
+	answer(at, count, &first);
+	answer_print(&first, out);
+	rows = table_begin(&table, out);
 	fputs("NAME\tADDRESS\tSPEED\tRAIL\tLINKS\tMTU\tWHY\tPCI\n", rows);
 	for (size_t i = 0; i < count; i++) {
 		const char *pci = at[i].pci_path;
@@ -62,6 +84,7 @@ static int print_json(const struct tcp_interface *at, size_t count, const struct
 	struct command_param_source list_source;
 	json_t *list = json_array(), *document;
 	char address[ADDRESS_BYTES];
+	struct answer first;
 
 	for (size_t i = 0; i < count; i++) {
 		format_address(&at[i], address);
@@ -72,7 +95,8 @@ static int print_json(const struct tcp_interface *at, size_t count, const struct
 						(int)at[i].path_count, "mtu_bytes", (int)at[i].mtu_bytes, "why",
 						json_text(at[i].why), "pci_path", json_text(at[i].pci_path)));
 	}
-	document = json_pack("{so}", "devices", list);
+	answer(at, count, &first);
+	document = json_pack("{so so}", "answer", answer_json(&first), "devices", list);
 	if (find_list(params, &list_source))
 		json_object_set_new(document, "list",
 				    json_pack("{so so so}", "variable", json_text(list_source.variable), "value",

@@ -1,6 +1,7 @@
 /* `tributary doctor`: what is wrong with the machine. */
 #include "command/command.h"
 
+#include "command/answer.h"
 #include "command/doctor/doctor.h"
 #include "command/json.h"
 #include "command/obstacles.h"
@@ -8,6 +9,7 @@
 #include "command/term.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int status_of(enum doctor_severity worst)
 {
@@ -16,9 +18,50 @@ static int status_of(enum doctor_severity worst)
 	return worst == DOCTOR_WARNING ? COMMAND_WARNINGS : COMMAND_OK;
 }
 
+/* ----------------------------------------------------------------------------------------------------------- answer */
+
+static void count(const struct doctor_report *report, size_t ret[static DOCTOR_SEVERITY_COUNT])
+{
+	memset(ret, 0, DOCTOR_SEVERITY_COUNT * sizeof(ret[0]));
+	for (size_t i = 0; i < report->count; i++)
+		ret[report->at[i].severity]++;
+}
+
+/* How many of the worst, and which that is; what could not be seen is no good news. */
+static void answer(const struct doctor_report *report, struct answer *ret)
+{
+	const struct doctor_finding *worst = &report->at[0];
+	size_t counts[DOCTOR_SEVERITY_COUNT];
+	const char *separator = "";
+	bool is_machine = !strcmp(worst->subject, "machine");
+	char text[48];
+
+	count(report, counts);
+	*ret = (struct answer){ .text = "" };
+	if (!counts[DOCTOR_ERROR] && !counts[DOCTOR_WARNING]) {
+		answer_add(ret, counts[DOCTOR_GOOD] ? "Nothing is wrong in what could be seen"
+						    : "Nothing could be seen that is wrong or right");
+		separator = ": ";
+	}
+	for (enum doctor_severity i = DOCTOR_ERROR; i >= DOCTOR_NOTE; i--) {
+		if (!counts[i])
+			continue;
+		answer_add(ret, "%s%s", separator, answer_count(counts[i], doctor_severity_word(i), text));
+		separator = ", ";
+	}
+	answer_add(ret, "%s%zu good, %zu unknown.", *separator ? separator : ": ", counts[DOCTOR_GOOD],
+		   counts[DOCTOR_UNKNOWN]);
+	if (worst->severity >= DOCTOR_NOTE)
+		answer_add(ret, " %s%s: %s%s%s.",
+			   report->count > 1 && report->at[1].severity >= DOCTOR_NOTE ? "First, " : "",
+			   worst->check->word, is_machine ? "" : worst->subject, is_machine ? "" : ": ",
+			   worst->evidence);
+}
+
 static int print_json(const struct doctor_report *report, FILE *out)
 {
 	json_t *list = json_array();
+	struct answer first;
 
 	for (size_t i = 0; i < report->count; i++) {
 		const struct doctor_finding *at = &report->at[i];
@@ -28,10 +71,14 @@ static int print_json(const struct doctor_report *report, FILE *out)
 						      json_text(at->subject), "evidence", json_text(at->evidence),
 						      "cost", at->check->cost, "remedy", at->remedy));
 	}
+	answer(report, &first);
 	return json_print("tributary-doctor 1",
-			  json_pack("{ss so}", "worst", doctor_severity_word(doctor_worst(report)), "findings", list),
+			  json_pack("{so ss so}", "answer", answer_json(&first), "worst",
+				    doctor_severity_word(doctor_worst(report)), "findings", list),
 			  out);
 }
+
+/* ------------------------------------------------------------------------------------------------------------- text */
 
 static void print_finding(const struct doctor_finding *at, bool explained, const struct term *term, FILE *out)
 {
@@ -48,22 +95,48 @@ static void print_finding(const struct doctor_finding *at, bool explained, const
 	fprintf(out, "    %sremedy:%s %s\n", term_on(term, TERM_DIM), term_off(term), at->remedy);
 }
 
+/* In one line, by what the machine lacks: these findings are the last of all. */
+static void print_skipped(const struct doctor_report *report, size_t from, FILE *out)
+{
+	if (from == report->count)
+		return;
+	fprintf(out, "skipped: ");
+	for (size_t i = from; i < report->count; i++) {
+		const char *evidence = report->at[i].evidence, *separator = "";
+		size_t j = from;
+
+		while (strcmp(report->at[j].evidence, evidence) != 0)
+			j++;
+		if (j < i)
+			continue;
+		fprintf(out, "%s%s (", i > from ? "; " : "", evidence);
+		for (; j < report->count; j++) {
+			if (strcmp(report->at[j].evidence, evidence) != 0)
+				continue;
+			fprintf(out, "%s%s", separator, report->at[j].check->word);
+			separator = ", ";
+		}
+		fputc(')', out);
+	}
+	fputc('\n', out);
+}
+
 static void print_text(const struct doctor_report *report, const struct term *term, FILE *out)
 {
-	size_t counts[DOCTOR_SEVERITY_COUNT] = { 0 };
+	struct answer first;
+	size_t i = 0;
 
-	for (size_t i = 0; i < report->count; i++) {
+	answer(report, &first);
+	answer_print(&first, out);
+	for (; i < report->count && report->at[i].severity > DOCTOR_SKIPPED; i++) {
 		const struct doctor_finding *at = &report->at[i];
 		/* Several findings of one check are explained once, after the last of them. */
 		bool more = i + 1 < report->count && report->at[i + 1].check == at->check &&
 			    report->at[i + 1].severity >= DOCTOR_NOTE;
 
 		print_finding(at, more, term, out);
-		counts[at->severity]++;
 	}
-	fprintf(out, "summary %s machine %zu errors, %zu warnings, %zu notes, %zu unknown, %zu good, %zu skipped\n",
-		doctor_severity_word(doctor_worst(report)), counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
-		counts[DOCTOR_NOTE], counts[DOCTOR_UNKNOWN], counts[DOCTOR_GOOD], counts[DOCTOR_SKIPPED]);
+	print_skipped(report, i, out);
 }
 
 /* What stands in the way of plans, as more facts. For want of memory it is not known. */
@@ -118,9 +191,9 @@ const struct command command_doctor = {
 	.operands = "",
 	.help = "what is wrong with the machine, what it costs, what helps",
 	.about =
-		"One line for each finding: check, verdict, subject, evidence, with one space between; lines that "
-		"begin with spaces explain. Verdicts: skipped, good, unknown, note, warning, error. docs/guide/doctor.md "
-		"lists the checks.\n"
+		"One line for each finding, the worst first: check, verdict, subject, evidence, with one space between; "
+		"lines that begin with spaces explain. Verdicts: good, unknown, note, warning, error. The last line names "
+		"the checks that were skipped, as the machine has nothing of the kind. docs/guide/doctor.md lists the checks.\n"
 		"Exit status 3: the worst finding is a warning; 4: it is an error.",
 	.options = { COMMAND_OPTION_FROM, COMMAND_OPTION_PROFILE, COMMAND_OPTION_JSON, COMMAND_OPTION_COLOR },
 	.run = run,

@@ -1,6 +1,7 @@
 /* `tributary explain`: what NCCL by itself would make of the machine, beside what Tributary makes of it. */
 #include "command/command.h"
 
+#include "command/answer.h"
 #include "command/json.h"
 #include "command/plan/channels.h"
 #include "command/print/table.h"
@@ -165,13 +166,98 @@ static void predict(struct explained *explained)
 	}
 }
 
-/* ------------------------------------------------------------------------------------------------------------- text */
-
-/* By more than is shown. */
-static bool differs(double gain)
+/* NCCL's time over Tributary's; 1 where they cannot be compared. */
+static double gain_of(const struct explained *explained, size_t size)
 {
-	return gain < 0.995 || gain >= 1.005;
+	const struct chosen *nccl = &explained->by_size[size][0], *ours = &explained->by_size[size][1];
+
+	return nccl->known && ours->known ? nccl->choice.time_us / ours->choice.time_us : 1;
 }
+
+/* ----------------------------------------------------------------------------------------------------------- answer */
+
+/* The sizes at which most is gained, most is lost, and the last that can be compared. */
+struct compared {
+	size_t best, worst, last;
+	bool any;
+};
+
+static struct compared compare(const struct explained *explained)
+{
+	struct compared compared = { .any = false };
+
+	for (size_t i = 0; i < SIZES; i++) {
+		if (!explained->by_size[i][0].known || !explained->by_size[i][1].known)
+			continue;
+		if (!compared.any)
+			compared = (struct compared){ .best = i, .worst = i, .any = true };
+		if (gain_of(explained, i) > gain_of(explained, compared.best))
+			compared.best = i;
+		if (gain_of(explained, i) < gain_of(explained, compared.worst))
+			compared.worst = i;
+		compared.last = i;
+	}
+	return compared;
+}
+
+static void answer_rates(const struct explained *explained, size_t size, struct answer *ret)
+{
+	double gain = gain_of(explained, size);
+	char bytes[UNITS_BYTES], ours[UNITS_BYTES], nccl[UNITS_BYTES];
+
+	units_GBps((uint64_t)(explained->by_size[size][0].choice.busbw_GBps * 1e9), nccl);
+	units_GBps((uint64_t)(explained->by_size[size][1].choice.busbw_GBps * 1e9), ours);
+	answer_add(ret, "%s of %s should %s %.2f times as %s with Tributary's channels: %s GB/s of busbw to NCCL's %s",
+		   predict_collective_word(explained->collective), units_size((double)sizes[size], bytes),
+		   gain < 1 ? "take" : "run", gain < 1 ? 1 / gain : gain, gain < 1 ? "long" : "fast", ours, nccl);
+}
+
+static void answer_sizes(const struct explained *explained, const struct compared *compared, struct answer *ret)
+{
+	bool best_differs = answer_differs(gain_of(explained, compared->best));
+	bool worst_is_slower = gain_of(explained, compared->worst) < 0.995;
+	bool last_differs = answer_differs(gain_of(explained, compared->last));
+	size_t size = last_differs ? compared->last : best_differs ? compared->best : compared->worst;
+	char bytes[UNITS_BYTES], rate[UNITS_BYTES];
+
+	units_size((double)sizes[compared->last], bytes);
+	if (!last_differs && !best_differs && !worst_is_slower) {
+		units_GBps((uint64_t)(explained->by_size[compared->last][1].choice.busbw_GBps * 1e9), rate);
+		answer_add(ret,
+			   "The same: %s is as fast with NCCL's own channels at every size, %s GB/s of busbw at %s",
+			   predict_collective_word(explained->collective), rate, bytes);
+		return;
+	}
+	if (!last_differs)
+		answer_add(ret, "The same at %s; ", bytes);
+	answer_rates(explained, size, ret);
+	if (!worst_is_slower)
+		answer_add(ret, ", and no size is slower");
+	else if (compared->worst != size)
+		answer_add(ret, ", but %s takes %.2f times as long", units_size((double)sizes[compared->worst], bytes),
+			   1 / gain_of(explained, compared->worst));
+}
+
+/* What is said first, and what is to be done. */
+static void answer(const struct explained *explained, struct answer *ret)
+{
+	struct compared compared = compare(explained);
+
+	*ret = (struct answer){ .text = "" };
+	if (!compared.any) {
+		answer_add(ret, "It cannot be told: NCCL's cost model has nothing to choose from at any size.");
+		return;
+	}
+	answer_sizes(explained, &compared, ret);
+	if (!explained->measured)
+		answer_add(ret, "; these are nominal rates: `tributary measure` finds what the links really carry.");
+	else if (gain_of(explained, compared.worst) < 0.995)
+		answer_add(ret, ": set TRIBUTARY_STEER=topology, which leaves the channels to NCCL.");
+	else
+		answer_add(ret, "; nothing to set.");
+}
+
+/* ------------------------------------------------------------------------------------------------------------- text */
 
 static void total_words(const struct channels_graph *graph, uint64_t each_Bps, char *text, size_t text_bytes)
 {
@@ -196,7 +282,7 @@ static void print_rates(const struct explained *explained, enum plan_pattern pat
 	print_row(out, "believed, GB/s", left, right, nccl->fallback ? "NCCL finds no channels: GPUs in order" : "");
 	total_words(nccl, nccl->rate_Bps, left, sizeof(left));
 	total_words(ours, ours->rate_Bps, right, sizeof(right));
-	if (ours->rate_Bps < PLAN_UNBOUNDED_BPS && differs(gain))
+	if (ours->rate_Bps < PLAN_UNBOUNDED_BPS && answer_differs(gain))
 		snprintf(more, sizeof(more), "%.2f times as much", gain);
 	print_row(out, explained->measured ? "really, GB/s" : "by nominal rates, GB/s", left, right, more);
 	if (ours->rate_Bps >= PLAN_UNBOUNDED_BPS || bound <= 0)
@@ -257,8 +343,8 @@ static void print_sizes(const struct explained *explained, const struct term *te
 		fputs(units_size((double)sizes[i], size), rows);
 		print_chosen(nccl, rows);
 		print_chosen(ours, rows);
-		if (nccl->known && ours->known && differs(nccl->choice.time_us / ours->choice.time_us))
-			fprintf(rows, "\t%.2f times as fast", nccl->choice.time_us / ours->choice.time_us);
+		if (answer_differs(gain_of(explained, i)))
+			fprintf(rows, "\t%.2f times as fast", gain_of(explained, i));
 		fputc('\n', rows);
 	}
 	table_end(&table, rows, "  r   l  r  r  r   l  r  r  r   l");
@@ -266,10 +352,13 @@ static void print_sizes(const struct explained *explained, const struct term *te
 
 static void print_text(const struct explained *explained, const struct term *term, FILE *out)
 {
+	struct answer first;
 	struct table table;
 	char words[160];
 	FILE *rows;
 
+	answer(explained, &first);
+	answer_print(&first, out);
 	term_title(term, explained->ours.topology->name, out);
 	channels_request_words(&explained->ours, words, sizeof(words));
 	fprintf(out, "%s\n", words);
@@ -316,16 +405,18 @@ static int print_json(const struct explained *explained, const struct source *so
 {
 	const char *name = explained->ours.topology->name;
 	json_t *list = json_array();
+	struct answer first;
 
+	answer(explained, &first);
 	for (size_t i = 0; i < SIZES; i++)
 		json_array_append_new(list, json_pack("{sI so so}", "bytes", (json_int_t)sizes[i], "nccl",
 						      chosen_json(&explained->by_size[i][0]), "tributary",
 						      chosen_json(&explained->by_size[i][1])));
 	return json_print("tributary-explain 1",
-			  json_pack("{so so sb so so so ss so}", "name", json_known_text(name), "profile",
-				    json_known_text(source->profile_path), "exact", explained->exact, "nccl",
-				    channels_json(&explained->nccl), "tributary", channels_json(&explained->ours),
-				    "p2p", gained_json(explained), "collective",
+			  json_pack("{so so so sb so so so ss so}", "answer", answer_json(&first), "name",
+				    json_known_text(name), "profile", json_known_text(source->profile_path), "exact",
+				    explained->exact, "nccl", channels_json(&explained->nccl), "tributary",
+				    channels_json(&explained->ours), "p2p", gained_json(explained), "collective",
 				    predict_collective_word(explained->collective), "sizes", list),
 			  out);
 }

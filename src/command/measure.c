@@ -239,10 +239,28 @@ static bool has_rdma(const struct measurement *measurement)
 	return false;
 }
 
+/* At once: it may not be what its user wants to wait a minute for. */
+static void note_what_is_missing(const struct measurement *measurement)
+{
+	if (measurement->no_gpu.text[0])
+		fprintf(stderr, "tributary: no GPU found: %s\n", measurement->no_gpu.text);
+	if (measurement->no_rdma.text[0] && has_rdma(measurement))
+		fprintf(stderr, "tributary: RDMA devices are not measured: %s\n", measurement->no_rdma.text);
+	if (measurement->no_rdma_of_gpu.text[0])
+		fprintf(stderr, "tributary: RDMA with the memory of GPUs is not measured: %s\n",
+			measurement->no_rdma_of_gpu.text);
+}
+
 static int measure(const struct command_call *call, struct measurement *measurement, uint64_t budget_ns,
 		   FILE *profile_out)
 {
 	FILE *out = to_standard_output(call) ? stderr : profile_out;
+	struct measure_result result = {
+		.topology = &measurement->topology,
+		.report = &measurement->report,
+		.path = measurement->path,
+		.no_gpu = measurement->no_gpu.text,
+	};
 	struct measure_text progress;
 	struct measure_options options = {
 		.budget_ns = budget_ns,
@@ -255,12 +273,7 @@ static int measure(const struct command_call *call, struct measurement *measurem
 	int status, r;
 
 	measure_text_begin(stderr, &progress);
-	if (measurement->no_gpu.text[0] && !command_given(call, "json"))
-		fprintf(out, "no GPU found: %s\n", measurement->no_gpu.text);
-	if (measurement->no_rdma.text[0] && has_rdma(measurement) && !command_given(call, "json"))
-		fprintf(out, "RDMA devices are not measured: %s\n", measurement->no_rdma.text);
-	if (measurement->no_rdma_of_gpu.text[0] && !command_given(call, "json"))
-		fprintf(out, "RDMA with the memory of GPUs is not measured: %s\n", measurement->no_rdma_of_gpu.text);
+	note_what_is_missing(measurement);
 	interrupt_catch();
 	r = measure_run(&measurement->topology, measurement->probes, measurement->probe_count, &options,
 			&measurement->report);
@@ -269,11 +282,7 @@ static int measure(const struct command_call *call, struct measurement *measurem
 	if (r < 0)
 		return command_failed(NULL, r, "the measurement failed");
 	status = save(call, measurement, options.date_s, profile_out);
-	if (command_given(call, "json"))
-		r = measure_print_json(&measurement->topology, &measurement->report, measurement->path,
-				       measurement->no_gpu.text[0] ? measurement->no_gpu.text : NULL, out);
-	else
-		r = measure_print(call, &measurement->topology, &measurement->report, measurement->path, out);
+	r = command_given(call, "json") ? measure_print_json(&result, out) : measure_print(call, &result, out);
 	if (status == COMMAND_OK && !measurement->report.run_count && !measurement->report.stopped)
 		status = command_failed(NULL, 0, "nothing was measured, and no profile is written: %s",
 					measurement->report.out_of_time ? "give it more --seconds"

@@ -1,6 +1,8 @@
 #include "command/measure_text.h"
 
+#include "command/answer.h"
 #include "command/command.h"
+#include "command/doctor/doctor.h"
 #include "command/json.h"
 #include "command/print/table.h"
 #include "command/print/units.h"
@@ -168,29 +170,135 @@ static void print_findings(const struct measure_report *report, FILE *out)
 			report->findings[i].subject, report->findings[i].text);
 }
 
-int measure_print(const struct command_call *call, const struct topology *topology, const struct measure_report *report,
-		  const char *path, FILE *out)
-{
-	struct term term = term_of(call, out);
+/* ---------------------------------------------------------------------------------------------------------- answer */
 
-	print_links(topology, &term, out);
-	print_limits(topology, out);
+/* The directed links, and which of them carries least of its nominal rate. */
+struct rates {
+	size_t known, bounded, low;
+	uint32_t worst;
+	double worst_share;
+};
+
+static struct rates rates_of(const struct topology *topology)
+{
+	struct rates rates = { .worst_share = 2 };
+
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
+		double share = doctor_measured_share(topology, i);
+
+		rates.known += topology->links[i / 2].capacity[i % 2].provenance == TOPOLOGY_MEASURED;
+		rates.bounded += topology->links[i / 2].capacity[i % 2].provenance == TOPOLOGY_AT_LEAST;
+		rates.low += share >= 0 && share < DOCTOR_LOW_SHARE;
+		if (share < 0 || share >= rates.worst_share)
+			continue;
+		rates.worst = i;
+		rates.worst_share = share;
+	}
+	return rates;
+}
+
+static void answer_low(const struct topology *topology, const struct rates *rates, struct answer *ret)
+{
+	const struct topology_link *link = &topology->links[rates->worst / 2];
+	char name[2 * TOPOLOGY_NAME_BYTES + 16] = "", rate[UNITS_BYTES], nominal[UNITS_BYTES];
+
+	(void)topology_directed_name(topology, rates->worst, name, sizeof(name));
+	answer_add(ret, "%zu of %zu measured links carr%s less than %.0f %% of the nominal rate: ", rates->low,
+		   rates->known, rates->low == 1 ? "ies" : "y", 100 * DOCTOR_LOW_SHARE);
+	answer_add(ret, "%s%s %s of %s GB/s, %.0f %%", rates->low > 1 ? "the worst is " : "", name,
+		   units_GBps(link->capacity[rates->worst % 2].rate_Bps, rate), units_GBps(link->nominal_Bps, nominal),
+		   100 * rates->worst_share);
+}
+
+static void answer_rates(const struct measure_result *result, const struct rates *rates, struct answer *ret)
+{
+	char text[48];
+
+	if (rates->low)
+		answer_low(result->topology, rates, ret);
+	else if (rates->worst_share <= 1.5)
+		answer_add(ret, "Nothing is wrong: %s measured, none below %.0f %% of its nominal rate",
+			   answer_count(rates->known, "rate", text), 100 * rates->worst_share);
+	else if (!rates->known)
+		answer_add(ret, "No link was the limit of anything");
+	else
+		answer_add(ret, "%s measured, none of a link whose nominal rate is known",
+			   answer_count(rates->known, "rate", text));
+	if (rates->bounded && !rates->low)
+		answer_add(ret, "; %s", answer_count(rates->bounded, "lower bound", text));
+}
+
+static size_t findings_of(const struct measure_report *report, enum measure_finding_kind kind)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->finding_count; i++)
+		count += report->findings[i].kind == kind;
+	return count;
+}
+
+static void answer(const struct measure_result *result, struct answer *ret)
+{
+	const struct measure_report *report = result->report;
+	size_t disturbed = findings_of(report, MEASURE_DISTURBED) + findings_of(report, MEASURE_CONTRADICTION);
+	struct rates rates = rates_of(result->topology);
+	char text[48];
+
+	*ret = (struct answer){ .text = "" };
+	if (!report->run_count) {
+		answer_add(ret, "Nothing was measured.");
+		return;
+	}
+	if (report->stopped || report->out_of_time)
+		answer_add(ret, "%s before all was measured. ", report->stopped ? "Interrupted" : "Out of time");
+	if (disturbed)
+		answer_add(
+			ret,
+			"%s contradict%s themselves and %s not used: measure again when nothing else uses this machine. ",
+			answer_count(disturbed, "measurement", text), disturbed == 1 ? "s" : "",
+			disturbed == 1 ? "is" : "are");
+	answer_rates(result, &rates, ret);
+	if (rates.low)
+		answer_add(ret, "; `tributary doctor` looks for the cause.");
+	else if (*result->no_gpu)
+		answer_add(ret, "; without a GPU there was only memory to measure.");
+	else if (*result->path)
+		answer_add(ret, "; nothing to set, the plugin plans by this profile.");
+	else
+		answer_add(ret, "; no profile is stored.");
+}
+
+int measure_print(const struct command_call *call, const struct measure_result *result, FILE *out)
+{
+	const struct measure_report *report = result->report;
+	struct term term = term_of(call, out);
+	struct answer first;
+
+	answer(result, &first);
+	answer_print(&first, out);
+	print_links(result->topology, &term, out);
+	print_limits(result->topology, out);
 	print_findings(report, out);
 	fprintf(out, "\n%zu experiments, %zu runs, %zu repeated, %.1f s%s\n", report->experiment_count,
 		report->run_count, report->repeat_count, (double)report->time_ns / 1e9,
 		report->stopped       ? "; interrupted"
 		: report->out_of_time ? "; out of time, the rest is not measured"
 				      : "");
-	if (*path)
-		fprintf(out, "profile: %s\n", path);
+	if (*result->path)
+		fprintf(out, "profile: %s\n", result->path);
 	return COMMAND_OK;
 }
 
-int measure_print_json(const struct topology *topology, const struct measure_report *report, const char *path,
-		       const char *no_gpu, FILE *out)
+int measure_print_json(const struct measure_result *result, FILE *out)
 {
-	json_t *value = json_topology(topology), *findings = json_array();
+	json_t *value = json_object(), *topology = json_topology(result->topology), *findings = json_array();
+	const struct measure_report *report = result->report;
+	struct answer first;
 
+	answer(result, &first);
+	json_object_set_new(value, "answer", answer_json(&first));
+	json_object_update(value, topology);
+	json_decref(topology);
 	for (size_t i = 0; i < report->finding_count; i++) {
 		const struct measure_finding *at = &report->findings[i];
 
@@ -203,7 +311,7 @@ int measure_print_json(const struct topology *topology, const struct measure_rep
 				      (json_int_t)report->repeat_count, "seconds", (double)report->time_ns / 1e9,
 				      "stopped", report->stopped, "out_of_time", report->out_of_time, "findings",
 				      findings));
-	json_object_set_new(value, "profile", json_known_text(path));
-	json_object_set_new(value, "no_gpu", no_gpu ? json_text(no_gpu) : json_null());
+	json_object_set_new(value, "profile", json_known_text(result->path));
+	json_object_set_new(value, "no_gpu", json_known_text(result->no_gpu));
 	return json_print("tributary-measure 1", value, out);
 }

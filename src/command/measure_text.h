@@ -21,10 +21,15 @@ void measure_text_begin(FILE *out, struct measure_text *ret);
 void measure_text_progress(void *arg, size_t done, size_t total, const char *what);
 void measure_text_end(struct measure_text *text);
 
-/* Both return an exit status. path "": no profile was written. */
-int measure_print(const struct command_call *call, const struct topology *topology, const struct measure_report *report,
-		  const char *path, FILE *out);
-int measure_print_json(const struct topology *topology, const struct measure_report *report, const char *path,
-		       const char *no_gpu, FILE *out);
+/* What there was to measure, what became of it, and where it went. */
+struct measure_result {
+	const struct topology *topology;
+	const struct measure_report *report;
+	const char *path;   /* of the profile; "": none was written */
+	const char *no_gpu; /* why no GPU was measured; "" */
+};
+/* Both return an exit status. */
+int measure_print(const struct command_call *call, const struct measure_result *result, FILE *out);
+int measure_print_json(const struct measure_result *result, FILE *out);
 
 #endif

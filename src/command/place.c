@@ -3,6 +3,7 @@
 
 #include "command/cluster_open.h"
 #include "command/cluster_rates.h"
+#include "command/answer.h"
 #include "command/json.h"
 #include "command/place/placing.h"
 #include "command/source.h"
@@ -49,25 +50,56 @@ static void print_why(const struct placing *placing, const struct placing_job *j
 			worst_name(placing, job));
 }
 
+static void print_job(const struct placing *placing, const struct placing_job *job, FILE *out)
+{
+	fprintf(out, "%s (%s): ", job->name, kind_words[job->job.kind]);
+	if (!is_placed(job)) {
+		print_why(placing, job, out);
+		return;
+	}
+	fputs(placing->hosts ? "hosts " : "GPUs ", out);
+	print_slots(placing, job, out);
+	if (job->result.share < 0.975)
+		fprintf(out, "; %s %.0f %% of its rate on the uplink of %s",
+			job->result.shared ? "shared, at most" : "by itself alone at most", 100 * job->result.share,
+			worst_name(placing, job));
+}
+
+/* Of one job, its line; of several, how many have a place. */
+static void answer(const struct placing *placing, struct answer *ret)
+{
+	size_t placed = 0;
+
+	*ret = (struct answer){ .text = "" };
+	for (size_t i = 0; i < placing->order_count; i++)
+		placed += is_placed(&placing->jobs[placing->order[i]]);
+	if (!placing->order_count) {
+		answer_add(ret, "No job wants a place.");
+	} else if (placing->order_count == 1) {
+		FILE *line = fmemopen(ret->text, sizeof(ret->text), "w");
+
+		if (!line)
+			return;
+		print_job(placing, &placing->jobs[placing->order[0]], line);
+		fclose(line);
+	} else if (placed == placing->order_count) {
+		answer_add(ret, "All %zu jobs have a place.", placed);
+	} else {
+		answer_add(ret, "%zu of %zu jobs have a place, the others wait.", placed, placing->order_count);
+	}
+}
+
 static void print_text(const struct placing *placing, FILE *out)
 {
-	if (!placing->order_count)
-		fputs("No job wants a place.\n", out);
-	for (size_t i = 0; i < placing->order_count; i++) {
-		const struct placing_job *job = &placing->jobs[placing->order[i]];
+	struct answer first;
 
-		fprintf(out, "%s (%s): ", job->name, kind_words[job->job.kind]);
-		if (!is_placed(job)) {
-			print_why(placing, job, out);
-			fputc('\n', out);
-			continue;
-		}
-		fputs(placing->hosts ? "hosts " : "GPUs ", out);
-		print_slots(placing, job, out);
-		if (job->result.share < 0.975)
-			fprintf(out, "; %s %.0f %% of its rate on the uplink of %s",
-				job->result.shared ? "shared, at most" : "by itself alone at most",
-				100 * job->result.share, worst_name(placing, job));
+	answer(placing, &first);
+	if (placing->order_count > 1)
+		answer_print(&first, out);
+	else
+		fprintf(out, "%s\n", first.text);
+	for (size_t i = 0; i < placing->order_count && placing->order_count > 1; i++) {
+		print_job(placing, &placing->jobs[placing->order[i]], out);
 		fputc('\n', out);
 	}
 }
@@ -139,10 +171,13 @@ static int print(const struct command_call *call, const struct placing *placing,
 			status = COMMAND_FAILED;
 	if (command_given(call, "json")) {
 		json_t *jobs = json_array();
+		struct answer first;
 
+		answer(placing, &first);
 		for (size_t i = 0; i < placing->order_count; i++)
 			json_array_append_new(jobs, job_json(placing, &placing->jobs[placing->order[i]]));
-		if (json_print("tributary-place 1", json_pack("{so}", "jobs", jobs), out) != COMMAND_OK)
+		if (json_print("tributary-place 1", json_pack("{so so}", "answer", answer_json(&first), "jobs", jobs),
+			       out) != COMMAND_OK)
 			status = COMMAND_FAILED;
 	} else if (!strcmp(format, "text")) {
 		print_text(placing, out);

@@ -1,9 +1,11 @@
 /* `tributary plan`: the channels for some GPUs of a machine, drawn, compared, and as a file for NCCL. */
 #include "command/command.h"
 
+#include "command/answer.h"
 #include "command/file.h"
 #include "command/json.h"
 #include "command/plan/flows.h"
+#include "command/print/units.h"
 #include "command/show/page.h"
 #include "command/source.h"
 #include "ncclxml/graph_xml.h"
@@ -19,13 +21,120 @@ struct planned {
 	enum plan_pattern pattern; /* of --pattern */
 };
 
+/* ----------------------------------------------------------------------------------------------------------- answer */
+
+/* "20.5 GB/s", or on one host and on several where it may be either. */
+static void rate_words(const struct channels *channels, enum plan_pattern pattern, char *text, size_t text_bytes)
+{
+	size_t count = channels_count(&channels->graphs[pattern]);
+	char one[UNITS_BYTES], several[UNITS_BYTES];
+
+	if (channels->where == PLAN_EITHER && channels->set.has[pattern])
+		snprintf(text, text_bytes, "%s GB/s on one host, %s on several",
+			 units_GBps(channels->set.intra_Bps[pattern] * count, one),
+			 units_GBps(channels->set.inter_Bps[pattern] * count, several));
+	else
+		snprintf(text, text_bytes, "%s GB/s", units_GBps(channels_total_Bps(&channels->graphs[pattern]), one));
+}
+
+static bool is_bounded(const struct channels *channels, enum plan_pattern pattern)
+{
+	return channels->has[pattern] && channels->graphs[pattern].rate_Bps < PLAN_UNBOUNDED_BPS;
+}
+
+/* How Tributary's channels compare with NCCL's, pattern by pattern where any differs. */
+static void answer_compared(const struct planned *planned, struct answer *ret)
+{
+	const char *separator = "";
+	double gains[PLAN_PATTERN_COUNT];
+	bool same = true;
+	char rate[96];
+
+	for (int i = 0; i < PLAN_PATTERN_COUNT; i++) {
+		uint64_t theirs = channels_total_Bps(&planned->other.graphs[i]);
+
+		gains[i] = 0;
+		if (!is_bounded(&planned->ours, (enum plan_pattern)i) ||
+		    !is_bounded(&planned->other, (enum plan_pattern)i) || !theirs)
+			continue;
+		gains[i] = (double)channels_total_Bps(&planned->ours.graphs[i]) / (double)theirs;
+		same &= !answer_differs(gains[i]);
+	}
+	if (same)
+		answer_add(ret, "The same: Tributary's channels carry what NCCL's carry");
+	else
+		answer_add(ret, "Tributary's channels carry ");
+	for (int i = 0; i < PLAN_PATTERN_COUNT; i++) {
+		const char *word = channels_pattern_word((enum plan_pattern)i);
+
+		if (gains[i] <= 0)
+			continue;
+		rate_words(&planned->ours, (enum plan_pattern)i, rate, sizeof(rate));
+		if (same)
+			answer_add(ret, ", %s as %ss", rate, word);
+		else
+			answer_add(ret, "%s%.2f times what NCCL's carry as %ss (%s)", separator, gains[i], word, rate);
+		separator = ", ";
+	}
+}
+
+static void answer_alone(const struct channels *ours, enum plan_pattern pattern, struct answer *ret)
+{
+	const struct channels_graph *graph = &ours->graphs[pattern];
+	char request[160], rate[96], share[40], name[3 * TOPOLOGY_NAME_BYTES];
+
+	if (ours->where == PLAN_EITHER)
+		answer_count(ours->request.gpu_count, "GPU", request);
+	else
+		channels_request_words(ours, request, sizeof(request));
+	rate_words(ours, pattern, rate, sizeof(rate));
+	channels_share_words(graph, share, sizeof(share));
+	answer_add(ret, "%ss through %s carry %s", pattern == PLAN_RING ? "Ring" : "Tree", request, rate);
+	if (channels_is_optimal(graph))
+		answer_add(ret, ", as much as any channels can");
+	else if (*share)
+		answer_add(ret, ", %s", share);
+	if (graph->load_count && graph->loads[0].capacity_Bps && channels_load_is_full(graph, &graph->loads[0])) {
+		plan_load_name(ours->topology, &graph->loads[0], name, sizeof(name));
+		answer_add(ret, "; the limit is %s", name);
+	}
+}
+
+static void answer(const struct planned *planned, struct answer *ret)
+{
+	const struct channels *ours = &planned->ours;
+	enum plan_pattern pattern = ours->has[PLAN_RING] ? PLAN_RING : PLAN_TREE;
+
+	*ret = (struct answer){ .text = "" };
+	if (ours->request.gpu_count * ours->request.hosts < 2 && ours->where == PLAN_ONE_HOST)
+		answer_add(ret, "One GPU exchanges nothing: it needs no channels.");
+	else if (!is_bounded(ours, pattern))
+		answer_add(ret,
+			   "How fast it is cannot be told, as no rate of the links is known: run `tributary measure`.");
+	if (ret->text[0])
+		return;
+	if (planned->compared)
+		answer_compared(planned, ret);
+	else
+		answer_alone(ours, pattern, ret);
+	if (source_is_measured(ours->topology))
+		answer_add(ret, "; nothing to set, the plugin plans the same.");
+	else
+		answer_add(ret, "; these are nominal rates: `tributary measure` finds what the links really carry.");
+}
+
 /* --------------------------------------------------------------------------------------------------------- pictures */
 
 static json_t *plan_json(const struct planned *planned)
 {
 	const struct source *source = planned->source;
-	json_t *value = channels_json(&planned->ours);
+	json_t *value = json_object(), *channels = channels_json(&planned->ours);
+	struct answer first;
 
+	answer(planned, &first);
+	json_object_set_new(value, "answer", answer_json(&first));
+	json_object_update(value, channels);
+	json_decref(channels);
 	json_object_set_new(value, "name", json_known_text(source->topology.name));
 	json_object_set_new(value, "profile", json_known_text(source->profile_path));
 	json_object_set_new(value, "compared", planned->compared ? channels_json(&planned->other) : json_null());
@@ -145,14 +254,18 @@ static int show(const struct command_call *call, struct planned *planned, FILE *
 	bool graph = command_given(call, "nccl-graph"),
 	     drawn = command_given(call, "svg") || command_given(call, "html");
 	struct term term = term_of(call, out);
+	struct answer first;
 	int status = draw(call, planned, out);
 
 	if (status == COMMAND_OK && graph)
 		status = write_graph(call, &planned->ours, out);
 	if (status == COMMAND_OK && command_given(call, "json"))
 		return json_print("tributary-plan 1", plan_json(planned), out);
-	if (status == COMMAND_OK && !graph && !drawn)
+	if (status == COMMAND_OK && !graph && !drawn) {
+		answer(planned, &first);
+		answer_print(&first, out);
 		channels_print(&planned->ours, planned->compared ? &planned->other : NULL, &term, out);
+	}
 	return status;
 }
 

@@ -3,12 +3,15 @@
 
 #include "base/params.h"
 #include "base/parse.h"
+#include "command/answer.h"
 #include "command/jobs.h"
 #include "command/json.h"
 #include "command/print/units.h"
 #include "command/term.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -113,34 +116,122 @@ static json_t *job_json(const struct job *job)
 			 json_known_text(job->process.why), "communicators", comms);
 }
 
-static int print(const struct command_call *call, const struct jobs *jobs, size_t most, FILE *out)
-{
-	bool is_json = command_given(call, "json"), all = command_given(call, "all");
-	json_t *list = is_json ? json_array() : NULL;
-	char host[JOB_WORD_BYTES] = "";
-	size_t count = 0, recent = 0;
+/* ------------------------------------------------------------------------------------------------------------ answer */
 
+/* The jobs that are shown, the newest first. */
+struct shown {
+	const struct job **at;
+	size_t count;
+};
+
+/* Communicators that have channels, and that want some and have none: how many, and the first reason. */
+struct tally {
+	uint64_t with, without;
+	const char *why;
+};
+
+static void count_job(const struct job *job, struct tally *ret)
+{
+	ret->with += jobs_count(job, true);
+	if (job->process.why[0])
+		ret->why = job->process.why;
+	for (size_t i = 0; i < job->comm_count; i++) {
+		const struct job_comm *comm = &job->comms[i];
+
+		if (comm->channels || !strcmp(comm->why, JOB_WHY_ONE_GPU))
+			continue;
+		ret->without += comm->count;
+		if (!ret->why)
+			ret->why = comm->why;
+	}
+}
+
+/* Of the jobs that run; where none does, of the last one. */
+static void answer(const struct shown *shown, bool all, struct answer *ret)
+{
+	struct tally tally = { .why = NULL };
+	size_t running = 0;
+	char whose[160] = "";
+
+	*ret = (struct answer){ .text = "" };
+	if (!shown->count) {
+		answer_add(ret,
+			   "no job of this user has told of a communicator%s; `tributary doctor` names what stands in "
+			   "the way",
+			   all ? "" : " on this host");
+		return;
+	}
+	for (size_t i = 0; i < shown->count; i++)
+		running += shown->at[i]->running;
+	for (size_t i = shown->count; i-- > 0;)
+		if (running ? shown->at[i]->running : !i) {
+			count_job(shown->at[i], &tally);
+			snprintf(whose, sizeof(whose), "%s, which %s", shown->at[i]->process.command,
+				 running ? "runs" : "was the last job");
+		}
+	if (running > 1)
+		snprintf(whose, sizeof(whose), "%zu running jobs", running);
+	if (tally.why && !tally.without)
+		answer_add(ret, "No communicator of %s has channels: %s.", whose, tally.why);
+	else if (tally.why)
+		answer_add(ret, "%" PRIu64 " of %" PRIu64 " communicators of %s have no channels: %s.", tally.without,
+			   tally.with + tally.without, whose, tally.why);
+	else if (tally.with)
+		answer_add(ret, "All is well: the communicators of %s have channels, where they have several GPUs.",
+			   whose);
+	else
+		answer_add(ret, "The communicators of %s have one GPU each and need no channels.", whose);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- whole */
+
+/* Those that run, and so many recent ones, of this host or of all. */
+static int select_jobs(const struct jobs *jobs, size_t most, bool all, struct shown *ret)
+{
+	char host[JOB_WORD_BYTES] = "";
+	size_t recent = 0;
+
+	*ret = (struct shown){ .at = calloc(jobs->count + 1, sizeof(const struct job *)) };
+	if (!ret->at)
+		return command_failed(NULL, ENOMEM, "the jobs cannot be shown");
 	(void)gethostname(host, sizeof(host) - 1);
 	for (size_t i = 0; i < jobs->count; i++) {
 		const struct job *job = &jobs->at[i];
 
 		if ((!all && strcmp(job->process.host, host) != 0) || (!job->running && recent == most))
 			continue;
-		count++;
 		recent += !job->running;
-		if (is_json)
-			json_array_append_new(list, job_json(job));
-		else
-			print_job(job, out);
+		ret->at[ret->count++] = job;
 	}
-	if (is_json)
-		return json_print("tributary-status 1", json_pack("{so}", "jobs", list), out);
-	if (!count)
-		fprintf(out,
-			"no job of this user has told of a communicator%s; `tributary doctor` names what stands in "
-			"the way\n",
-			all ? "" : " on this host");
 	return COMMAND_OK;
+}
+
+static int print(const struct command_call *call, const struct jobs *jobs, size_t most, FILE *out)
+{
+	bool all = command_given(call, "all");
+	struct shown shown;
+	struct answer first;
+	int status = select_jobs(jobs, most, all, &shown);
+
+	if (status != COMMAND_OK)
+		return status;
+	answer(&shown, all, &first);
+	if (command_given(call, "json")) {
+		json_t *list = json_array();
+
+		for (size_t i = 0; i < shown.count; i++)
+			json_array_append_new(list, job_json(shown.at[i]));
+		status = json_print("tributary-status 1",
+				    json_pack("{so so}", "answer", answer_json(&first), "jobs", list), out);
+	} else if (!shown.count) {
+		fprintf(out, "%s\n", first.text);
+	} else {
+		answer_print(&first, out);
+		for (size_t i = 0; i < shown.count; i++)
+			print_job(shown.at[i], out);
+	}
+	free(shown.at);
+	return status;
 }
 
 static int run(const struct command_call *call, FILE *out)

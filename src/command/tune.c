@@ -1,6 +1,7 @@
 /* `tributary tune`: which algorithm and protocol NCCL takes for each collective and size on our channels, and why. */
 #include "command/command.h"
 
+#include "command/answer.h"
 #include "command/json.h"
 #include "command/plan/channels.h"
 #include "command/print/units.h"
@@ -30,6 +31,49 @@ static void compute(const struct tuned *tuned, enum predict_collective collectiv
 {
 	for (size_t i = 0; i < SIZES; i++)
 		channels_tune(&tuned->tuner, collective, (uint64_t)SMALLEST << i, &lines[i]);
+}
+
+/* How many times as long it takes without the tuner; 1 where that is not known. */
+static double gain_of(const struct channels_tuned *line)
+{
+	return line->tuned_us > 0 && line->alone_us > 0 ? line->alone_us / line->tuned_us : 1;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- answer */
+
+static void answer(const struct tuned *tuned, struct answer *ret)
+{
+	double best = 1, worst = 1;
+	const char *what[2] = { "", "" }; /* of the best, of the worst */
+	uint64_t bytes[2] = { 0, 0 };
+	char size[UNITS_BYTES];
+
+	*ret = (struct answer){ .text = "" };
+	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
+		struct channels_tuned lines[SIZES];
+
+		compute(tuned, (enum predict_collective)c, lines);
+		for (size_t i = 0; i < SIZES; i++) {
+			double gain = gain_of(&lines[i]);
+			int which = gain > best ? 0 : 1;
+
+			if (gain <= best && gain >= worst)
+				continue;
+			*(which ? &worst : &best) = gain;
+			what[which] = predict_collective_word((enum predict_collective)c);
+			bytes[which] = lines[i].bytes;
+		}
+	}
+	if (answer_differs(best))
+		answer_add(ret, "With the tuner %s of %s should be %.2f times as fast, which is the most that it gains",
+			   what[0], units_size((double)bytes[0], size), best);
+	else
+		answer_add(ret, "The same: without the tuner NCCL would choose as well for every collective and size");
+	if (answer_differs(worst))
+		answer_add(ret, ", but %s of %s takes %.2f times as long: TRIBUTARY_TUNER=0 switches the tuner off.",
+			   what[1], units_size((double)bytes[1], size), 1 / worst);
+	else
+		answer_add(ret, "; nothing to set.");
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
@@ -77,12 +121,12 @@ static void print_summary(const struct channels_tuned lines[SIZES], FILE *out)
 
 	print_ranges("takes", lines, false, out);
 	for (size_t i = 0; i < SIZES; i++) {
-		if (lines[i].tuned_us > 0 && lines[i].alone_us / lines[i].tuned_us > most) {
-			most = lines[i].alone_us / lines[i].tuned_us;
+		if (gain_of(&lines[i]) > most) {
+			most = gain_of(&lines[i]);
 			where = lines[i].bytes;
 		}
 	}
-	if (!where)
+	if (!answer_differs(most))
 		return;
 	print_ranges("not tuned", lines, true, out);
 	units_size((double)where, size);
@@ -124,8 +168,11 @@ static void print_rates(const struct tuned *tuned, FILE *out)
 static void print_text(const struct tuned *tuned, const struct term *term, FILE *out)
 {
 	struct channels_tuned lines[SIZES];
+	struct answer first;
 	char words[160];
 
+	answer(tuned, &first);
+	answer_print(&first, out);
 	term_title(term, tuned->channels.topology->name, out);
 	channels_request_words(&tuned->channels, words, sizeof(words));
 	fprintf(out, "%s\n", words);
@@ -178,7 +225,9 @@ static int print_json(const struct tuned *tuned, const struct source *source, FI
 	const char *name = tuned->channels.topology->name;
 	json_t *collectives = json_array();
 	struct channels_tuned lines[SIZES];
+	struct answer first;
 
+	answer(tuned, &first);
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
 		json_t *sizes = json_array();
 
@@ -190,8 +239,8 @@ static int print_json(const struct tuned *tuned, const struct source *source, FI
 						predict_collective_word((enum predict_collective)c), "sizes", sizes));
 	}
 	return json_print("tributary-tune 1",
-			  json_pack("{so so sI sI so sb so}", "name", json_known_text(name), "profile",
-				    json_known_text(source->profile_path), "ranks",
+			  json_pack("{so so so sI sI so sb so}", "answer", answer_json(&first), "name",
+				    json_known_text(name), "profile", json_known_text(source->profile_path), "ranks",
 				    (json_int_t)tuned->tuner.truth.rank_count, "nodes", (json_int_t)tuned->node_count,
 				    "collnet_gain", collnet_json(&tuned->collnet), "tuned",
 				    tuned->tuner.edits || tuned->collnet.on, "collectives", collectives),

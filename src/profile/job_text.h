@@ -26,6 +26,9 @@ enum {
 	JOB_TEXT_BYTES = (JOB_COMMS + 2) * JOB_LINE_BYTES,
 };
 
+/* The reason of one that wants no channels. */
+#define JOB_WHY_ONE_GPU "it has one GPU and needs no channels"
+
 struct job_process {
 	char process[JOB_PROCESS_BYTES], job[17], host[JOB_WORD_BYTES], command[JOB_WORD_BYTES];
 	char why[JOB_WHY_BYTES]; /* NCCL searches in all its communicators; "" */

@@ -1,6 +1,7 @@
 /* An order of hosts as text, as files for launchers, and as JSON. */
 #include "command/cluster_order/ordering.h"
 
+#include "command/answer.h"
 #include "command/command.h"
 #include "command/json.h"
 #include "command/print/table.h"
@@ -15,6 +16,9 @@ enum { UPLINKS_SHOWN = 16, HOSTS_A_LINE = 12 };
 static const char *const phase_words[RANKS_PHASE_COUNT] = {
 	[RANKS_TENSOR] = "tensor", [RANKS_DATA_RING] = "ring", [RANKS_DATA_TREE] = "tree", [RANKS_PIPELINE] = "pipeline"
 };
+
+static const char *const phase_titles[RANKS_PHASE_COUNT] = { "tensor groups, rings", "AllReduce, ring",
+							     "AllReduce, tree", "pipeline, slowest link" };
 
 static const char *host_name(const struct ordering *ordering, size_t place)
 {
@@ -69,13 +73,95 @@ static bool crosses_anything(const struct ordering *ordering)
 	return false;
 }
 
+/* ------------------------------------------------------------------------------------------------------------ answer */
+
+static double most_load(const struct ordering *ordering, const struct ordering_side *side, int phase)
+{
+	size_t links = simulate_link_count(&ordering->fabric);
+	double most = 0;
+
+	for (uint32_t link = 0; link < links; link++)
+		if (is_uplink(ordering, link))
+			most = fmax(most, load_of(ordering, side, phase, link));
+	return most;
+}
+
+/* What counts for a job: NCCL takes the faster of ring and tree. */
+struct weighed {
+	const char *word;
+	double before, after; /* times, or where they are not known bytes on the busiest uplink */
+	bool timed;
+};
+
+static struct weighed weigh(const struct ordering *ordering, enum ranks_phase phase)
+{
+	static const char *const words[RANKS_PHASE_COUNT] = { [RANKS_TENSOR] = "AllReduce of tensor groups",
+							      [RANKS_DATA_RING] = "AllReduce",
+							      [RANKS_DATA_TREE] = "AllReduce",
+							      [RANKS_PIPELINE] = "the pipeline's slowest link" };
+	struct weighed weighed = { .word = words[phase],
+				   .before = ordering->before.time_s[phase],
+				   .after = ordering->after.time_s[phase] };
+
+	weighed.timed = weighed.before > 0 && weighed.after > 0;
+	if (!weighed.timed) {
+		weighed.before = most_load(ordering, &ordering->before, phase);
+		weighed.after = most_load(ordering, &ordering->after, phase);
+	} else if (phase == RANKS_DATA_RING && ordering->before.time_s[RANKS_DATA_TREE] > 0) {
+		weighed.before = fmin(weighed.before, ordering->before.time_s[RANKS_DATA_TREE]);
+		weighed.after = fmin(weighed.after, ordering->after.time_s[RANKS_DATA_TREE]);
+	}
+	return weighed;
+}
+
+static double ratio_of(const struct weighed *weighed)
+{
+	return weighed->before > 0 ? weighed->after / weighed->before : 1;
+}
+
+static void answer_gain(const struct weighed *weighed, struct answer *ret)
+{
+	char before[UNITS_BYTES], after[UNITS_BYTES];
+
+	answer_add(ret, "Give the ranks to the hosts in the order below: ");
+	if (weighed->timed)
+		answer_add(ret, "%s should take %.2f of the time, %s (now %s)", weighed->word, ratio_of(weighed),
+			   units_time(weighed->after, after), units_time(weighed->before, before));
+	else
+		answer_add(ret, "%s puts %.2f of the bytes on the busiest uplink", weighed->word, ratio_of(weighed));
+}
+
+/* Phases by weight: the first that gains decides, and may cost another something. */
+static void ordering_answer(const struct ordering *ordering, struct answer *ret)
+{
+	static const enum ranks_phase phases[] = { RANKS_TENSOR, RANKS_DATA_RING, RANKS_PIPELINE };
+	const char *slower = NULL;
+
+	*ret = (struct answer){ .text = "" };
+	if (!crosses_anything(ordering)) {
+		answer_add(ret, "The same in whatever order: nothing goes over the network.");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
+		struct weighed weighed = weigh(ordering, phases[i]);
+
+		if (ratio_of(&weighed) >= 1.005)
+			slower = weighed.word;
+		else if (answer_differs(ratio_of(&weighed)) && !ret->text[0])
+			answer_gain(&weighed, ret);
+	}
+	if (!ret->text[0])
+		answer_add(ret, "The same: no order was found that is faster than the present one; keep it.");
+	else if (slower)
+		answer_add(ret, ", though %s gets slower; --format prints it for the launcher.", slower);
+	else
+		answer_add(ret, "; --format hostfile, slurm or torchrun prints it for the launcher.");
+}
+
 /* -------------------------------------------------------------------------------------------------------------- text */
 
 static void print_times(const struct ordering *ordering, FILE *out)
 {
-	static const char *const what[RANKS_PHASE_COUNT] = { "tensor groups, rings", "AllReduce, ring",
-							     "AllReduce, tree", "pipeline, slowest link" };
-
 	bool unknown = false, worse = false;
 	struct table table;
 	FILE *rows = table_begin(&table, out);
@@ -89,7 +175,7 @@ static void print_times(const struct ordering *ordering, FILE *out)
 			continue;
 		unknown = unknown || !is_known(ordering, &ordering->before, phase) ||
 			  !is_known(ordering, &ordering->after, phase);
-		fprintf(rows, "%s\t%s\t%s", what[phase], before > 0 ? units_time(before, was) : "-",
+		fprintf(rows, "%s\t%s\t%s", phase_titles[phase], before > 0 ? units_time(before, was) : "-",
 			after > 0 ? units_time(after, is) : "-");
 		if (before > 0)
 			fprintf(rows, "\t%.3f", after / before);
@@ -182,7 +268,10 @@ static void print_text(const struct ordering *ordering, FILE *out)
 {
 	const struct ranks_layout *layout = &ordering->layout;
 	char size[UNITS_BYTES];
+	struct answer first;
 
+	ordering_answer(ordering, &first);
+	answer_print(&first, out);
 	fprintf(out, "%s: %zu of %zu %s, %u %s each", ordering->title, ordering->used, ordering->fabric.host_count,
 		ordering->fabric.host_count == 1 ? "host" : "hosts", layout->gpus, layout->gpus == 1 ? "GPU" : "GPUs");
 	if (layout->tensor > 1 || layout->pipeline > 1)
@@ -290,9 +379,12 @@ static json_t *uplinks_json(const struct ordering *ordering)
 json_t *ordering_json(const struct ordering *ordering)
 {
 	const struct ranks_layout *layout = &ordering->layout;
+	struct answer first;
 
-	return json_pack("{so si si si si sf so so so}", "name", json_text(ordering->title), "gpus", (int)layout->gpus,
-			 "tensor", (int)layout->tensor, "pipeline", (int)layout->pipeline, "data", (int)layout->data,
-			 "bytes", ordering->bytes, "before", side_json(ordering, &ordering->before), "after",
+	ordering_answer(ordering, &first);
+	return json_pack("{so so si si si si sf so so so}", "answer", answer_json(&first), "name",
+			 json_text(ordering->title), "gpus", (int)layout->gpus, "tensor", (int)layout->tensor,
+			 "pipeline", (int)layout->pipeline, "data", (int)layout->data, "bytes", ordering->bytes,
+			 "before", side_json(ordering, &ordering->before), "after",
 			 side_json(ordering, &ordering->after), "uplinks", uplinks_json(ordering));
 }

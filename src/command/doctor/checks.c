@@ -173,6 +173,19 @@ static bool applies(struct doctor *doctor)
 	return true;
 }
 
+/* The worst first; of two alike the order of the checks stays. */
+static void sort(struct doctor_report *report)
+{
+	for (size_t i = 1; i < report->count; i++) {
+		struct doctor_finding moved = report->at[i];
+		size_t at = i;
+
+		for (; at && report->at[at - 1].severity < moved.severity; at--)
+			report->at[at] = report->at[at - 1];
+		report->at[at] = moved;
+	}
+}
+
 int doctor_examine(const struct topology *topology, const struct discover_facts *facts, bool from_file,
 		   struct doctor_report *ret)
 {
@@ -194,6 +207,7 @@ int doctor_examine(const struct topology *topology, const struct discover_facts 
 		doctor_report_fini(&doctor.report);
 		return doctor.result;
 	}
+	sort(&doctor.report);
 	*ret = doctor.report;
 	return 0;
 }
@@ -206,11 +220,5 @@ void doctor_report_fini(struct doctor_report *report)
 
 enum doctor_severity doctor_worst(const struct doctor_report *report)
 {
-	enum doctor_severity worst = DOCTOR_SKIPPED;
-
-	for (size_t i = 0; i < report->count; i++) {
-		if (report->at[i].severity > worst)
-			worst = report->at[i].severity;
-	}
-	return worst;
+	return report->count ? report->at[0].severity : DOCTOR_SKIPPED;
 }

@@ -43,7 +43,7 @@ struct doctor_finding {
 };
 
 struct doctor_report {
-	struct doctor_finding *at; /* malloc'ed; in the order of the checks */
+	struct doctor_finding *at; /* malloc'ed; the worst first, then in the order of the checks */
 	size_t count;
 };
 
@@ -90,7 +90,10 @@ bool doctor_has_facts(const struct doctor *doctor);
 /* The vertex one nearer to the CPU; TOPOLOGY_NONE. */
 uint32_t doctor_above(const struct topology *topology, uint32_t vertex);
 
-/* links.c */
+/* links.c. Below this part of its nominal rate a measured link wants an explanation: headers and flow control take 10 to 20 %. */
+#define DOCTOR_LOW_SHARE 0.7
+/* Measured over nominal; negative: it was not measured, or no nominal rate is more than a rule of thumb. */
+double doctor_measured_share(const struct topology *topology, uint32_t directed);
 void doctor_link_width(struct doctor *doctor);
 void doctor_link_speed(struct doctor *doctor);
 void doctor_measured_low(struct doctor *doctor);

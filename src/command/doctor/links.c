@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Below this part of its nominal rate a measured link wants an explanation: headers and flow control take 10 to 20 %.
- */
-static const double LOW = 0.7;
-
 /* The next PCIe link at or after *at of a device that is no later slice of one. */
 static const struct topology_link *next_link(const struct topology *topology, size_t *at)
 {
@@ -124,6 +119,18 @@ static const char *known_cause(const struct doctor *doctor, const struct topolog
 	return word;
 }
 
+double doctor_measured_share(const struct topology *topology, uint32_t directed)
+{
+	const struct topology_link *link = &topology->links[directed / 2];
+	const struct topology_capacity *capacity = &link->capacity[directed % 2];
+
+	/* What a memory or a socket link ought to carry is a rule of thumb. */
+	if (capacity->provenance != TOPOLOGY_MEASURED || !link->nominal_Bps || link->kind == TOPOLOGY_LINK_MEMORY ||
+	    link->kind == TOPOLOGY_LINK_SOCKET)
+		return -1;
+	return (double)capacity->rate_Bps / (double)link->nominal_Bps;
+}
+
 void doctor_measured_low(struct doctor *doctor)
 {
 	char rate[UNITS_BYTES], other[UNITS_BYTES];
@@ -135,17 +142,12 @@ void doctor_measured_low(struct doctor *doctor)
 		const struct topology_link *link = &topology->links[i / 2];
 		const struct topology_capacity *capacity = &link->capacity[i % 2];
 		const char *cause;
-		double share;
+		double share = doctor_measured_share(topology, i);
 
-		if (capacity->provenance != TOPOLOGY_MEASURED)
-			continue;
-		measured++;
-		/* What a memory or a socket link ought to carry is a rule of thumb. */
-		if (!link->nominal_Bps || link->kind == TOPOLOGY_LINK_MEMORY || link->kind == TOPOLOGY_LINK_SOCKET)
-			continue;
-		compared++;
-		share = (double)capacity->rate_Bps / (double)link->nominal_Bps;
-		if (share >= LOW || topology_directed_name(topology, i, name, sizeof(name)) < 0)
+		measured += capacity->provenance == TOPOLOGY_MEASURED;
+		compared += share >= 0;
+		if (share < 0 || share >= DOCTOR_LOW_SHARE ||
+		    topology_directed_name(topology, i, name, sizeof(name)) < 0)
 			continue;
 		cause = known_cause(doctor, link);
 		doctor_add(doctor, *cause ? DOCTOR_NOTE : DOCTOR_WARNING, name, "%s of %s GB/s, %.0f %%%s%s",

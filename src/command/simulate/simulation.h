@@ -99,6 +99,8 @@ const char *simulation_collective_word(enum simulate_collective collective);
 void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
 			   size_t text_bytes);
 
+struct answer;
+void simulation_answer(const struct simulation *simulation, struct answer *ret);
 void simulation_print(const struct simulation *simulation, FILE *out);
 json_t *simulation_json(const struct simulation *simulation);
 

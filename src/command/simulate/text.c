@@ -1,6 +1,7 @@
 /* Cases side by side, in words and as JSON. */
 #include "command/simulate/simulation.h"
 
+#include "command/answer.h"
 #include "command/json.h"
 #include "command/print/table.h"
 #include "command/print/units.h"
@@ -10,16 +11,6 @@
 
 /* Of a time line: more cannot be seen. */
 enum { POINTS_MAX = 2000 };
-
-void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
-			   size_t text_bytes)
-{
-	const char *what = simulation->collective >= SIMULATE_ALLTOALL
-				   ? simulation_collective_word(simulation->collective)
-				   : simulation_algorithm_word(one->algorithm);
-
-	snprintf(text, text_bytes, "%s%s%s", what, one->order_word[0] ? ", order " : "", one->order_word);
-}
 
 static const char *form_of(const struct simulation_case *one)
 {
@@ -47,49 +38,36 @@ static void print_head(const struct simulation *simulation, FILE *out)
 	fputs("\n\n", out);
 }
 
+static const struct simulation_case *fastest(const struct simulation *simulation)
+{
+	const struct simulation_case *best = &simulation->cases[0];
+
+	for (size_t i = 1; i < simulation->case_count; i++)
+		if (simulation->cases[i].time_s < best->time_s)
+			best = &simulation->cases[i];
+	return best;
+}
+
 static void print_times(const struct simulation *simulation, FILE *out)
 {
+	double best_s = fastest(simulation)->time_s;
+	bool compared = simulation->case_count > 1 && best_s > 0;
 	struct table table;
 	FILE *rows = table_begin(&table, out);
 
-	fputs("\ttime\talgbw\tbusbw\tflows\tform\n", rows);
+	fprintf(rows, "\ttime\t%salgbw\tbusbw\tflows\tform\n", compared ? "over best\t" : "");
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
 		char words[128], time[UNITS_BYTES], algbw[UNITS_BYTES], busbw[UNITS_BYTES];
 
 		simulation_case_words(simulation, one, words, sizeof(words));
-		fprintf(rows, "%s\t%s\t%s\t%s\t%zu\t%s\n", words, units_time(one->time_s, time),
-			units_rate(one->worst.algbw_Bps, algbw), units_rate(one->worst.busbw_Bps, busbw),
-			flow_count(one->result.network), form_of(one));
+		fprintf(rows, "%s\t%s", words, units_time(one->time_s, time));
+		if (compared)
+			fprintf(rows, "\t%.2f", one->time_s / best_s);
+		fprintf(rows, "\t%s\t%s\t%zu\t%s\n", units_rate(one->worst.algbw_Bps, algbw),
+			units_rate(one->worst.busbw_Bps, busbw), flow_count(one->result.network), form_of(one));
 	}
-	table_end(&table, rows, "l  r  r  r  r  l");
-}
-
-/* What a comparison is for, in words: the fastest, and by how much the others are slower. */
-static void print_fastest(const struct simulation *simulation, FILE *out)
-{
-	const struct simulation_case *best = &simulation->cases[0];
-	char words[128];
-
-	for (size_t i = 1; i < simulation->case_count; i++)
-		if (simulation->cases[i].time_s < best->time_s)
-			best = &simulation->cases[i];
-	if (simulation->case_count < 2 || best->time_s <= 0)
-		return;
-	simulation_case_words(simulation, best, words, sizeof(words));
-	fprintf(out, "\nFastest: %s.", words);
-	for (size_t i = 0; i < simulation->case_count; i++) {
-		const struct simulation_case *one = &simulation->cases[i];
-
-		if (one == best)
-			continue;
-		simulation_case_words(simulation, one, words, sizeof(words));
-		if (one->time_s < 1.005 * best->time_s)
-			fprintf(out, " As fast: %s.", words);
-		else
-			fprintf(out, " %.2f times as long: %s.", one->time_s / best->time_s, words);
-	}
-	fputc('\n', out);
+	table_end(&table, rows, compared ? "l  r  r  r  r  r  l" : "l  r  r  r  r  l");
 }
 
 /* On the busiest link of each kind, over the bytes of a rank: what the times come from. */
@@ -136,9 +114,12 @@ static void print_busiest(const struct simulation *simulation, FILE *out)
 
 void simulation_print(const struct simulation *simulation, FILE *out)
 {
+	struct answer first;
+
+	simulation_answer(simulation, &first);
+	answer_print(&first, out);
 	print_head(simulation, out);
 	print_times(simulation, out);
-	print_fastest(simulation, out);
 	print_loads(simulation, out);
 	print_busiest(simulation, out);
 }
@@ -280,12 +261,14 @@ static json_t *case_json(const struct simulation *simulation, const struct simul
 json_t *simulation_json(const struct simulation *simulation)
 {
 	json_t *cases = json_array();
+	struct answer first;
 
+	simulation_answer(simulation, &first);
 	for (size_t i = 0; i < simulation->case_count; i++)
 		json_array_append_new(cases, case_json(simulation, &simulation->cases[i]));
-	return json_pack("{so sI sI sI sI sI ss sf sf so so so}", "name", json_text(simulation->title), "hosts",
-			 (json_int_t)simulation->fabric.host_count, "rails", (json_int_t)simulation->fabric.rail_count,
-			 "gpus", (json_int_t)simulation->gpus, "aggregators",
+	return json_pack("{so so sI sI sI sI sI ss sf sf so so so}", "answer", answer_json(&first), "name",
+			 json_text(simulation->title), "hosts", (json_int_t)simulation->fabric.host_count, "rails",
+			 (json_int_t)simulation->fabric.rail_count, "gpus", (json_int_t)simulation->gpus, "aggregators",
 			 (json_int_t)simulation->fabric.aggregator_count, "uplinks_without_rate",
 			 (json_int_t)simulate_fabric_unknown_uplinks(&simulation->fabric), "collective",
 			 simulation_collective_word(simulation->collective), "bytes", simulation->bytes, "latency_s",

@@ -2,6 +2,7 @@
 
 #include "base/sys.h"
 #include "ncclxml/graph_xml.h"
+#include "profile/job_text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -159,7 +160,7 @@ void steer_decide(const struct steer_planner *planner, const struct steer_snapsh
 	ret->shaped = planner->machine->shaped_text != NULL;
 	whole = steer_is_whole_job(snapshot);
 	if (whole && snapshot->member_count == 1) {
-		diag_set(&diag, 0, 0, "it has one GPU and needs no channels");
+		diag_set(&diag, 0, 0, "%s", JOB_WHY_ONE_GPU);
 		goto against;
 	}
 	if (!planner->settings->no_net_inside_host &&

@@ -1,0 +1,117 @@
+/* What follows from the cases of a simulation: whether aggregation gains, and whether the order of ranks matters. */
+#include "command/simulate/simulation.h"
+
+#include "command/answer.h"
+#include "command/print/units.h"
+
+#include <string.h>
+
+void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
+			   size_t text_bytes)
+{
+	const char *what = simulation->collective >= SIMULATE_ALLTOALL
+				   ? simulation_collective_word(simulation->collective)
+				   : simulation_algorithm_word(one->algorithm);
+
+	snprintf(text, text_bytes, "%s%s%s", what, one->order_word[0] ? ", order " : "", one->order_word);
+}
+
+static bool is_aggregated(const struct simulation *simulation, const struct simulation_case *one)
+{
+	return simulation->collective == SIMULATE_ALLREDUCE &&
+	       (one->algorithm == SIMULATE_HIERARCHICAL || one->algorithm == SIMULATE_AGGREGATORS);
+}
+
+/* The fastest with aggregation, or without; NULL. */
+static const struct simulation_case *fastest(const struct simulation *simulation, bool aggregated)
+{
+	const struct simulation_case *best = NULL;
+
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+
+		if (is_aggregated(simulation, one) == aggregated && (!best || one->time_s < best->time_s))
+			best = one;
+	}
+	return best;
+}
+
+/* The slowest of the same algorithm: another order of the ranks. */
+static const struct simulation_case *worst_order(const struct simulation *simulation,
+						 const struct simulation_case *best)
+{
+	const struct simulation_case *worst = best;
+
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+
+		if (one->algorithm == best->algorithm && one->time_s > worst->time_s)
+			worst = one;
+	}
+	return worst;
+}
+
+static void answer_one(const struct simulation *simulation, const struct simulation_case *one, struct answer *ret)
+{
+	char words[128], time[UNITS_BYTES], rate[UNITS_BYTES], size[UNITS_BYTES], name[SIMULATE_NAME_BYTES + 64];
+
+	if (simulation->collective >= SIMULATE_ALLTOALL)
+		snprintf(words, sizeof(words), "order %s", one->order_word);
+	else
+		simulation_case_words(simulation, one, words, sizeof(words));
+	answer_add(ret, "%s of %s a rank takes %s%s, %s of bus bandwidth (%s)",
+		   simulation_collective_word(simulation->collective), units_size(simulation->bytes, size),
+		   one->worst.bound ? "at least " : "", units_time(one->time_s, time),
+		   units_rate(one->worst.busbw_Bps, rate), words);
+	if (!one->busiest_count)
+		return;
+	simulate_link_name(&simulation->fabric, one->busiest[0], name, sizeof(name));
+	answer_add(ret, "; the fullest link is %s", name);
+}
+
+static void answer_aggregation(const struct simulation *simulation, const struct simulation_case *ours,
+			       const struct simulation_case *nccl, struct answer *ret)
+{
+	double gain = nccl->time_s / ours->time_s;
+	char mine[128], theirs[128], time[UNITS_BYTES], other[UNITS_BYTES];
+
+	simulation_case_words(simulation, ours, mine, sizeof(mine));
+	simulation_case_words(simulation, nccl, theirs, sizeof(theirs));
+	units_time(ours->time_s, time);
+	units_time(nccl->time_s, other);
+	if (!answer_differs(gain))
+		answer_add(ret, "The same: aggregation (%s) gains nothing over %s, %s: leave it off", mine, theirs,
+			   other);
+	else if (gain < 1)
+		answer_add(ret, "Aggregation gains nothing: %s takes %.2f times as long as %s, %s to %s: leave it off",
+			   mine, 1 / gain, theirs, time, other);
+	else
+		answer_add(
+			ret,
+			"Aggregation (%s) is %s%.2f times as fast as %s, %s to %s; with TRIBUTARY_CLUSTER `tributary env` "
+			"turns it on from 1.5 times a ring on",
+			mine, ours->worst.bound ? "at most " : "", gain, theirs, time, other);
+}
+
+void simulation_answer(const struct simulation *simulation, struct answer *ret)
+{
+	const struct simulation_case *nccl = fastest(simulation, false), *ours = fastest(simulation, true);
+	const struct simulation_case *best = nccl ? nccl : ours, *worst = worst_order(simulation, best);
+
+	*ret = (struct answer){ .text = "" };
+	if (best->time_s <= 0) {
+		answer_add(ret, "The same whatever is chosen: nothing goes over the network.");
+		return;
+	}
+	if (nccl && ours)
+		answer_aggregation(simulation, ours, nccl, ret);
+	else
+		answer_one(simulation, best, ret);
+	if (answer_differs(worst->time_s / best->time_s) && best->order_word[0])
+		answer_add(
+			ret,
+			"; ranks in the order %s take %.2f times as long as in the order %s: `tributary cluster order` "
+			"finds a good one",
+			worst->order_word, worst->time_s / best->time_s, best->order_word);
+	answer_add(ret, ".");
+}
