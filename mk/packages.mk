@@ -5,7 +5,7 @@ SUITE ?= bullseye
 
 .PHONY: wheel
 wheel: $(if $(SUITE),,$(PLUGIN) $(COMMAND)) ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: this system's libraries)
-	@mkdir -p '$(O)'; PYTHON='$(PYTHON)' packaging/python/build '$(O)/wheel' '$(VERSION)' '$(O)' '$(SUITE)'
+	@mkdir -p '$(O)'; PYTHON='$(PYTHON)' packaging/build-wheel '$(O)/wheel' '$(VERSION)' '$(O)' '$(SUITE)'
 
 # Each is installed where nothing else is, used and removed.
 .PHONY: check-packages
