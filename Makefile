@@ -326,7 +326,7 @@ DOCS := share/doc/tributary
 DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
 foreign_plugin = [ -e '$(DESTDIR)$(LIBDIR)/'$(1) -o -L '$(DESTDIR)$(LIBDIR)/'$(1) ] && \
 	[ "$$(readlink '$(DESTDIR)$(LIBDIR)/'$(1))" != libnccl-net-tributary.so ]
-install: all install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
+install: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(LIBDIR)/'
 	$(Q)ln -sf $(notdir $(PLUGIN)) '$(DESTDIR)$(LIBDIR)/$(notdir $(ENV_PLUGIN))'

@@ -7,9 +7,24 @@ SUITE ?= bullseye
 wheel: $(if $(SUITE),,$(PLUGIN) $(COMMAND)) ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: this system's libraries)
 	@mkdir -p '$(O)'; PYTHON='$(PYTHON)' packaging/build-wheel '$(O)/wheel' '$(VERSION)' '$(O)' '$(SUITE)'
 
+.PHONY: debian
+debian: ## Debian packages in O/debian: the plugin, the command, tributaryd
+	@packaging/build-debian '$(O)/debian' '$(VERSION)'
+
+.PHONY: rpm
+rpm: ## the same as rpm packages in O/rpm
+	@packaging/build-rpm '$(O)/rpm' '$(VERSION)'
+
+.PHONY: modulefile
+modulefile: ## prints a module file (Lmod, Environment Modules) for what was installed with the same PREFIX and LIBDIR
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|' packaging/modulefile
+
 # Each is installed where nothing else is, used and removed.
 .PHONY: check-packages
 check-packages: deps-packages ## the packages: built, installed into empty roots, used and removed (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all
 	@PYTHON='$(PYTHON)' $(RUN) --logs '$(O)/logs-packages' --timeout 1200 --only '$(T)' \
-		'packages/wheel=packaging/check-wheel $(O) $(VERSION) $(SUITE)'
+		'packages/wheel=packaging/check-wheel $(O) $(VERSION) $(SUITE)' \
+		'packages/debian=packaging/check-system debian $(O)/debian $(VERSION)' \
+		'packages/rpm=packaging/check-system rpm $(O)/rpm $(VERSION)' \
+		'packages/modulefile=packaging/check-modulefile $(O) $(VERSION)'
