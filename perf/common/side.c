@@ -44,7 +44,8 @@ static int run_once(struct side *side, const struct side_work *work)
 	case SIDE_WHOLE:
 		return chain_run_whole(side->chain, input, work->output, work->count, work->poller);
 	default:
-		return collective_run(&side->collective, SCHEDULE_ALLREDUCE, input, work->output, work->count, work->poller);
+		return collective_run(&side->collective, SCHEDULE_ALLREDUCE, input, work->output, work->count,
+				      work->poller);
 	}
 }
 

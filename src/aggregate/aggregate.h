@@ -52,7 +52,7 @@ void aggregate_close(struct aggregate_engine *engine);
 int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle[static AGGREGATE_HANDLE_BYTES],
 		     struct aggregate_listener **ret);
 /*
- * handles: of all members, one's own among them, in any order that is the same for nobody in particular: members are
+ * handles: of all members, one's own among them, in any order, which may differ between members: they are
  * numbered by what the handles hold. Ends in an agreement: every member gets a group, or every member an error, with the
  * same `reason` (a sentence that names the hosts). The listener stays the caller's.
  */

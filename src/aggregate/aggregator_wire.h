@@ -1,7 +1,7 @@
 /*
- * What members and aggregators say to each other, apart from payload
- * (docs/format/control.md), as base/codec.h has it; aggregator_wire.c alone knows the layout. Pure. A read: -EPROTO for
- * another version, -EBADMSG for anything else.
+ * The messages between members and aggregators, apart from payload, as base/codec.h describes them. aggregator_wire.c alone
+ * knows the layout; another layout raises AGGREGATOR_WIRE_VERSION, and docs/format/aggregation-protocol.md has both. Pure.
+ * A read: -EPROTO for another version, -EBADMSG for anything else.
  */
 #ifndef TRIBUTARY_AGGREGATE_AGGREGATOR_WIRE_H
 #define TRIBUTARY_AGGREGATE_AGGREGATOR_WIRE_H

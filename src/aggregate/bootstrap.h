@@ -1,6 +1,6 @@
 /*
- * How a group comes together: connections from everybody to everybody, and an agreement over those of the coordinator,
- * the member with the least handle. reach.c makes connections, agree.c says what is said over them. One thread.
+ * The set-up of a group: connections from each member to each other one, then an agreement led by the coordinator, the
+ * member with the least handle. reach.c makes connections, agree.c says what is said over them. One thread.
  */
 #ifndef TRIBUTARY_AGGREGATE_BOOTSTRAP_H
 #define TRIBUTARY_AGGREGATE_BOOTSTRAP_H

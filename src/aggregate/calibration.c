@@ -58,7 +58,7 @@ static uint64_t aggregator_limit_ns(const struct calibration *calibration)
 	return limit_ns > AGGREGATOR_LEAST_NS ? limit_ns : AGGREGATOR_LEAST_NS;
 }
 
-static uint64_t members_limit_ns(const struct calibration *calibration)
+static uint64_t departures_limit_ns(const struct calibration *calibration)
 {
 	uint64_t limit_ns = calibration->timeout_ns / 10 * MEMBERS_TENTHS;
 
@@ -85,7 +85,7 @@ static int finish(struct calibration *calibration, struct operation *operation, 
 		if (r < 0 || done)
 			return r;
 		now_ns = clock_now_ns();
-		if (clock_elapsed_ns(began_ns, now_ns) > members_limit_ns(calibration))
+		if (clock_elapsed_ns(began_ns, now_ns) > departures_limit_ns(calibration))
 			return -ETIMEDOUT;
 		if (suspects && clock_elapsed_ns(began_ns, now_ns) > aggregator_limit_ns(calibration)) {
 			lock(group);

@@ -1,6 +1,6 @@
 /*
- * What a group's aggregators can do is tried as soon as the group stands (docs/design/aggregation.md, Measured rates): operations of
- * the engine's own, with the members alone and with each aggregator. All members have the same times, and so the same rates.
+ * Measures a group's aggregators as soon as all its connections are made (docs/design/aggregation.md, Measured rates), by
+ * operations of the engine's own, with the members alone and with each aggregator. All members have the same times, and so the same rates.
  */
 #ifndef TRIBUTARY_AGGREGATE_CALIBRATION_H
 #define TRIBUTARY_AGGREGATE_CALIBRATION_H

@@ -112,7 +112,7 @@ void check_begin(struct group *group, struct operation *operation)
 
 /* ----------------------------------------------------------------------------------------------------- of results */
 
-static void verify_write(const struct spread *spread, uint8_t *bytes)
+static void verify_write(const struct dissemination *spread, uint8_t *bytes)
 {
 	const struct operation *operation = spread->owner;
 	struct member_wire_verify message = { .number = operation->number, .checksum = operation->checksum };
@@ -120,7 +120,8 @@ static void verify_write(const struct spread *spread, uint8_t *bytes)
 	member_wire_verify(CODEC_TO(bytes), &message);
 }
 
-static bool verify_read(struct group *group, struct spread *spread, size_t from, const uint8_t *bytes, size_t count)
+static bool verify_read(struct group *group, struct dissemination *spread, size_t from, const uint8_t *bytes,
+			size_t count)
 {
 	const struct operation *operation = spread->owner;
 	struct member_wire_verify theirs;
@@ -139,7 +140,7 @@ static bool verify_read(struct group *group, struct spread *spread, size_t from,
 	return false;
 }
 
-static void verify_done(struct group *group, struct spread *spread)
+static void verify_done(struct group *group, struct dissemination *spread)
 {
 	(void)group;
 	operation_transferred(spread->owner);
@@ -154,12 +155,12 @@ void check_verify(struct group *group, struct operation *operation)
 {
 	operation->checksum = crc_ieee32(operation->recv, operation->bytes);
 	operation->waits = 1;
-	operation->verify = (struct spread){ .tag = AGGREGATE_TAG_VERIFY,
-					     .number = operation->number,
-					     .bytes = MEMBER_WIRE_VERIFY_BYTES,
-					     .write = verify_write,
-					     .read = verify_read,
-					     .done = verify_done,
-					     .owner = operation };
-	spread_begin(group, &operation->verify);
+	operation->verify = (struct dissemination){ .tag = AGGREGATE_TAG_VERIFY,
+						    .number = operation->number,
+						    .bytes = MEMBER_WIRE_VERIFY_BYTES,
+						    .write = verify_write,
+						    .read = verify_read,
+						    .done = verify_done,
+						    .owner = operation };
+	dissemination_begin(group, &operation->verify);
 }

@@ -2,7 +2,7 @@
  * Groups with aggregators: no large operation is done before all members agree that it is (docs/design/aggregation.md, Losing an
  * aggregator). Until then every member has its input, so whatever a lost aggregator should have made can be made again.
  *
- * The agreement of an operation is a dissemination (spread.c). What a member knows of itself is fixed when it begins; so
+ * The agreement of an operation is a dissemination (dissemination.c). What a member knows of itself is fixed when it begins; so
  * all end with the same: the OR of all. Agreements begin and are acted upon in the order of operations.
  */
 #include "aggregate/group.h"
@@ -15,7 +15,7 @@
 struct agreement {
 	struct operation *operation;
 	struct member_wire_commit known; /* own, and of the steps that are through */
-	struct spread spread;
+	struct dissemination spread;
 };
 
 struct group_commit {
@@ -118,14 +118,15 @@ bool commit_begin(struct group *group, struct operation *operation)
 
 /* ------------------------------------------------------------------------------------------------------ the agreement */
 
-static void agreement_write(const struct spread *spread, uint8_t *bytes)
+static void agreement_write(const struct dissemination *spread, uint8_t *bytes)
 {
 	struct agreement *agreement = spread->owner;
 
 	member_wire_commit(CODEC_TO(bytes), &agreement->known);
 }
 
-static bool agreement_read(struct group *group, struct spread *spread, size_t from, const uint8_t *bytes, size_t count)
+static bool agreement_read(struct group *group, struct dissemination *spread, size_t from, const uint8_t *bytes,
+			   size_t count)
 {
 	struct agreement *agreement = spread->owner;
 	struct member_wire_commit heard;
@@ -142,7 +143,7 @@ static bool agreement_read(struct group *group, struct spread *spread, size_t fr
 	return true;
 }
 
-static void agreement_done(struct group *group, struct spread *spread)
+static void agreement_done(struct group *group, struct dissemination *spread)
 {
 	(void)spread;
 	advance(group);
@@ -159,14 +160,14 @@ static void agreement_begin(struct group *group, struct operation *operation)
 								~group->aggregators->dismissed,
 							.leaves = group->aggregators->leaving,
 							.poisoned = operation->poisoned };
-	agreement->spread = (struct spread){ .tag = AGGREGATE_TAG_AGREE,
-					     .number = operation->number,
-					     .bytes = MEMBER_WIRE_COMMIT_BYTES,
-					     .write = agreement_write,
-					     .read = agreement_read,
-					     .done = agreement_done,
-					     .owner = agreement };
-	spread_begin(group, &agreement->spread);
+	agreement->spread = (struct dissemination){ .tag = AGGREGATE_TAG_AGREE,
+						    .number = operation->number,
+						    .bytes = MEMBER_WIRE_COMMIT_BYTES,
+						    .write = agreement_write,
+						    .read = agreement_read,
+						    .done = agreement_done,
+						    .owner = agreement };
+	dissemination_begin(group, &agreement->spread);
 }
 
 /* -------------------------------------------------------------------------------------------------------- what follows */

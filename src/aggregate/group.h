@@ -46,8 +46,8 @@ enum {
 	 */
 	COMMIT_WINDOW = 12,
 	COMMIT_OPEN = 4,
-	SPREAD_STEPS = 8,
-	SPREAD_BYTES = 24,                       /* of a message, at most */
+	DISSEMINATION_STEPS = 8,
+	DISSEMINATION_BYTES = 24,                /* of a message, at most */
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
 	/* Operations up to this size come alone: all leaders take part in one, in segments of no less than the other. */
 	AGGREGATE_ALONE_BYTES = 128 << 10,
@@ -101,23 +101,24 @@ struct queue {
 };
 
 /*
- * A dissemination (spread.c): in step i each member sends what it knows to the one 2^i positions on, and hears as much from
+ * A dissemination (dissemination.c): in step i each member sends what it knows to the one 2^i positions on, and hears as much from
  * the one 2^i back. So after log2 N steps everybody knows what all knew in the beginning.
  */
-struct spread {
+struct dissemination {
 	enum aggregate_tag tag;
 	uint64_t number; /* of the operation */
 	size_t bytes;    /* of each message */
-	void (*write)(const struct spread *spread, uint8_t *bytes);
+	void (*write)(const struct dissemination *spread, uint8_t *bytes);
 	/* False: the group ends. */
-	bool (*read)(struct group *group, struct spread *spread, size_t from, const uint8_t *bytes, size_t count);
-	void (*done)(struct group *group, struct spread *spread);
+	bool (*read)(struct group *group, struct dissemination *spread, size_t from, const uint8_t *bytes,
+		     size_t count);
+	void (*done)(struct group *group, struct dissemination *spread);
 	void *owner;
 	unsigned heard; /* bit i: the message of step i is here */
 	unsigned steps; /* that are through, in order */
 	unsigned waits; /* transfers; 0: done */
-	struct transfer sends[SPREAD_STEPS], receives[SPREAD_STEPS];
-	uint8_t out[SPREAD_STEPS][SPREAD_BYTES], in[SPREAD_STEPS][SPREAD_BYTES];
+	struct transfer sends[DISSEMINATION_STEPS], receives[DISSEMINATION_STEPS];
+	uint8_t out[DISSEMINATION_STEPS][DISSEMINATION_BYTES], in[DISSEMINATION_STEPS][DISSEMINATION_BYTES];
 };
 
 /* Between a caller and the engine: the caller frees and posts, the engine ends. */
@@ -174,7 +175,7 @@ struct operation {
 	struct transfer send_check;
 	struct check_message *messages; /* [member] at the member that compares them */
 	uint32_t checksum;              /* of the result, with TRIBUTARY_VERIFY */
-	struct spread verify;
+	struct dissemination verify;
 	struct exchange *exchange; /* flat or in parts: what it was given */
 	size_t eager_bytes;        /* what its messages take of a window */
 };
@@ -447,7 +448,7 @@ void queue_close_all(struct group *group);
 
 /* members.c */
 /* After each poll: ends a group in which others wait for each other, as a member has left. */
-void members_watch(struct group *group, uint64_t now_ns);
+void departures_watch(struct group *group, uint64_t now_ns);
 
 /* memory.c */
 /* The group's own buffers, once it has connections. */
@@ -492,8 +493,8 @@ void recompute_begin(struct group *group, struct exchange *exchange, struct oper
 /* Nothing is waited for. True: it is done. */
 bool recompute_step(struct group *group, struct exchange *exchange);
 
-/* spread.c: tag to owner are set, the rest is zeros. */
-void spread_begin(struct group *group, struct spread *spread);
+/* dissemination.c: tag to owner are set, the rest is zeros. */
+void dissemination_begin(struct group *group, struct dissemination *spread);
 
 /* check.c */
 /* The member that hears of all what they have posted. */

@@ -1,6 +1,6 @@
 /*
- * The bytes that members of a group exchange, apart from payload (docs/format/control.md). member_wire.c alone knows their
- * layout. Pure.
+ * The bytes that members of a group exchange, apart from payload. member_wire.c alone knows their layout; another layout
+ * raises MEMBER_WIRE_VERSION, and docs/format/aggregation-protocol.md has both. Pure.
  *
  * A read checks what can be checked without a group: magic, version, ranges, text. -EPROTO: another version; -EBADMSG:
  * anything else.

@@ -165,7 +165,7 @@ bool group_poll(struct group *group, uint64_t now_ns)
 {
 	bool moved = poll_all(group);
 
-	members_watch(group, now_ns);
+	departures_watch(group, now_ns);
 	if (group->aggregators)
 		aggregators_poll(group, now_ns);
 	if (group->broken)

@@ -1,6 +1,6 @@
 /*
- * Where the cluster is from: the file that TRIBUTARY_CLUSTER names, else the profile. For the plugin and the daemon;
- * tributary/cluster.h reads the text.
+ * Finds the cluster's description: the file that TRIBUTARY_CLUSTER names, else what the profile has. For the plugin and the
+ * daemon; cluster.c tells the forms apart and reads them.
  */
 #ifndef TRIBUTARY_CLUSTER_FILE_H
 #define TRIBUTARY_CLUSTER_FILE_H

@@ -116,7 +116,7 @@ int cluster_draft_finish(struct cluster_draft *draft, struct cluster **ret);
 
 /* ---------------------------------------------------------------------------------------------------------- readers */
 
-/* cluster_slurm.c, cluster_yaml.c. The text is at its beginning, or at its first word. */
+/* slurm_conf.c, slurm_yaml.c. The text is at its beginning, or at its first word. */
 int cluster_read_slurm(struct cluster_text *text, struct cluster_draft *draft);
 int cluster_read_yaml(struct cluster_text *text, struct cluster_draft *draft);
 /* By the first word of the text. */

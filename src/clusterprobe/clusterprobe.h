@@ -27,17 +27,17 @@ enum {
 	CLUSTERPROBE_VERSION = 2, /* of the messages; 1 had none in its HELLO */
 };
 
-/* ------------------------------------------------------------------------------------------------------- placement.c, pure */
+/* ------------------------------------------------------------------------------------------------------- launch.c, pure */
 
 /* Where this process is in the job, from what its launcher says in the environment. */
-struct clusterprobe_placement {
+struct clusterprobe_launch {
 	uint32_t rank, size;
 	char address[CLUSTERPROBE_ADDRESS_TEXT_BYTES]; /* where rank 0 listens; "": nobody says */
 	uint16_t port;
 };
 /* get: as getenv. master: ADDRESS or ADDRESS:PORT or [ADDRESS]:PORT, in place of what the environment says; may be NULL. */
-int clusterprobe_placement_find(const char *(*get)(const char *name), const char *master,
-				struct clusterprobe_placement *ret, struct diag *diag);
+int clusterprobe_launch_find(const char *(*get)(const char *name), const char *master, struct clusterprobe_launch *ret,
+			     struct diag *diag);
 
 /* -------------------------------------------------------------------------------------------------------- wire.c, pure */
 
@@ -168,7 +168,7 @@ int clusterprobe_ping(const struct clusterprobe_sending *what, unsigned count, u
 /* --------------------------------------------------------------------------------------------- worker.c, coordinator.c */
 
 struct clusterprobe_setup {
-	struct clusterprobe_placement placement;
+	struct clusterprobe_launch launch;
 	const struct control_secret *secret;
 	char name[CLUSTERPROBE_NAME_BYTES]; /* of this host */
 	uint64_t boot;                      /* of its kernel, to tell it from another of that name; 0: not known */

@@ -376,7 +376,7 @@ static int name_hosts(const struct coordinator *coordinator, struct clusterprobe
 
 static int start(struct coordinator *coordinator)
 {
-	size_t size = coordinator->setup->placement.size, room = size + COORDINATOR_UNAUTHENTICATED_MAX;
+	size_t size = coordinator->setup->launch.size, room = size + COORDINATOR_UNAUTHENTICATED_MAX;
 	const struct sys_array arrays[] = { SYS_ARRAY(coordinator->peers, room),
 					    SYS_ARRAY(coordinator->hosts, FABRIC_HOSTS_MAX),
 					    SYS_ARRAY(coordinator->awaited, FABRIC_HOSTS_MAX),

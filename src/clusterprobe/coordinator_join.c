@@ -39,20 +39,20 @@ static int worker_failed(struct coordinator *coordinator)
 int coordinator_listen(struct coordinator *coordinator)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
-	const struct clusterprobe_placement *placement = &coordinator->setup->placement;
+	const struct clusterprobe_launch *launch = &coordinator->setup->launch;
 	struct sockaddr_storage address = { 0 };
 	char port[8];
 	int r, on = 1;
 
-	snprintf(port, sizeof(port), "%u", placement->port);
-	r = getaddrinfo(placement->address, port, &hints, &found);
+	snprintf(port, sizeof(port), "%u", launch->port);
+	r = getaddrinfo(launch->address, port, &hints, &found);
 	if (r) {
-		diag_set(coordinator->diag, 0, 0, "MASTER_ADDR \"%.60s\" is not known: %s", placement->address,
+		diag_set(coordinator->diag, 0, 0, "MASTER_ADDR \"%.60s\" is not known: %s", launch->address,
 			 gai_strerror(r));
 		return -EINVAL;
 	}
 	memcpy(&address, found->ai_addr, found->ai_addrlen);
-	coordinator->loopback = clusterprobe_address_widen(placement->address, &address);
+	coordinator->loopback = clusterprobe_address_widen(launch->address, &address);
 	r = sys_socket(found->ai_family, SOCK_STREAM, 0);
 	if (r >= 0) {
 		coordinator->listener = r;
@@ -63,8 +63,8 @@ int coordinator_listen(struct coordinator *coordinator)
 		r = sys_listen(coordinator->listener, BACKLOG);
 	freeaddrinfo(found);
 	if (r < 0)
-		diag_set(coordinator->diag, 0, 0, "rank 0 cannot listen at %.60s port %u: %s%s", placement->address,
-			 placement->port, strerror(-r),
+		diag_set(coordinator->diag, 0, 0, "rank 0 cannot listen at %.60s port %u: %s%s", launch->address,
+			 launch->port, strerror(-r),
 			 r == -EADDRNOTAVAIL ? ": MASTER_ADDR must be an address of this host"
 			 : r == -EADDRINUSE  ? ": set MASTER_PORT to a free one"
 					     : "");
@@ -83,7 +83,7 @@ static int take_peers(struct coordinator *coordinator)
 	struct pollfd door = { coordinator->listener, POLLIN, 0 };
 
 	for (;;) {
-		size_t room = coordinator->setup->placement.size + COORDINATOR_UNAUTHENTICATED_MAX;
+		size_t room = coordinator->setup->launch.size + COORDINATOR_UNAUTHENTICATED_MAX;
 		struct sockaddr_storage address;
 		socklen_t bytes = sizeof(address);
 		struct peer *peer = &coordinator->peers[coordinator->peer_count];
@@ -93,7 +93,7 @@ static int take_peers(struct coordinator *coordinator)
 		if ((fd == -EMFILE || fd == -ENFILE) && poll(&door, 1, 0) == 1) {
 			diag_set(coordinator->diag, 0, 0,
 				 "no descriptor is left for the next of %u ranks: raise the limit (ulimit -n)",
-				 coordinator->setup->placement.size);
+				 coordinator->setup->launch.size);
 			return fd;
 		}
 		if (fd < 0)
@@ -138,7 +138,7 @@ struct clusterprobe_address coordinator_address_of(const struct coordinator *coo
 /* -EPROTO: two say that they are the same. */
 static int greet(struct coordinator *coordinator, struct peer *peer)
 {
-	if (coordinator->in.kind != CLUSTERPROBE_HELLO || coordinator->in.rank >= coordinator->setup->placement.size)
+	if (coordinator->in.kind != CLUSTERPROBE_HELLO || coordinator->in.rank >= coordinator->setup->launch.size)
 		return -EBADMSG;
 	for (size_t i = 0; i < coordinator->peer_count; i++)
 		if (coordinator->peers[i].here && coordinator->peers[i].rank == coordinator->in.rank) {
@@ -207,7 +207,7 @@ static void name_missing(struct coordinator *coordinator)
 	char why[160] = "have they the same MASTER_ADDR and secret, and may they reach it?", list[120] = "";
 	size_t missing = 0;
 
-	for (uint32_t rank = 0; rank < coordinator->setup->placement.size; rank++) {
+	for (uint32_t rank = 0; rank < coordinator->setup->launch.size; rank++) {
 		bool here = false;
 
 		for (size_t i = 0; i < coordinator->peer_count; i++)
@@ -218,9 +218,9 @@ static void name_missing(struct coordinator *coordinator)
 	if (coordinator->loopback)
 		snprintf(why, sizeof(why),
 			 "MASTER_ADDR \"%.60s\" is a loopback address on this host: give an address of its network",
-			 coordinator->setup->placement.address);
+			 coordinator->setup->launch.address);
 	diag_set(coordinator->diag, 0, 0, "%zu of %u ranks did not come within %.0f s (%s%s): %s", missing,
-		 coordinator->setup->placement.size, 1e-9 * (double)coordinator->setup->timeout_ns, list,
+		 coordinator->setup->launch.size, 1e-9 * (double)coordinator->setup->timeout_ns, list,
 		 missing > MISSING_MAX ? ", ..." : "", why);
 }
 
@@ -228,7 +228,7 @@ int coordinator_wait_for_workers(struct coordinator *coordinator)
 {
 	uint64_t deadline_ns = clock_now_ns() + coordinator->setup->timeout_ns;
 
-	while (coordinator->here_count < coordinator->setup->placement.size) {
+	while (coordinator->here_count < coordinator->setup->launch.size) {
 		int r = coordinator_stopped(coordinator);
 
 		if (r == 0)
@@ -241,7 +241,7 @@ int coordinator_wait_for_workers(struct coordinator *coordinator)
 			name_missing(coordinator);
 			return -ETIMEDOUT;
 		}
-		if (coordinator->here_count < coordinator->setup->placement.size)
+		if (coordinator->here_count < coordinator->setup->launch.size)
 			wait_for_any(coordinator);
 		r = take_peers(coordinator);
 		if (r < 0)

@@ -191,7 +191,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static struct peer *peer_placement(struct clusterprobe_receiver *port)
+static struct peer *peer_slot(struct clusterprobe_receiver *port)
 {
 	for (size_t i = 0; i < PEERS_MAX; i++) {
 		struct peer *peer = &port->peers[i];
@@ -208,7 +208,7 @@ static struct peer *peer_placement(struct clusterprobe_receiver *port)
 
 static void peer_begin(struct clusterprobe_receiver *port, int fd)
 {
-	struct peer *peer = peer_placement(port);
+	struct peer *peer = peer_slot(port);
 	int on = 1;
 
 	if (!peer) {

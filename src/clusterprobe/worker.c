@@ -60,20 +60,20 @@ static int nap(const struct worker *worker, uint64_t until_ns)
 static int dial_once(struct worker *worker, uint64_t deadline_ns)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-	const struct clusterprobe_placement *placement = &worker->setup->placement;
+	const struct clusterprobe_launch *launch = &worker->setup->launch;
 	struct pollfd ready = { .events = POLLOUT };
 	socklen_t bytes = sizeof(int);
 	char port[8];
 	int r, on = 1, error = 0;
 
-	snprintf(port, sizeof(port), "%u", placement->port);
-	r = getaddrinfo(placement->address, port, &hints, &found);
+	snprintf(port, sizeof(port), "%u", launch->port);
+	r = getaddrinfo(launch->address, port, &hints, &found);
 	if (r) {
 		diag_set(
 			worker->diag, 0, 0,
 			"rank 0's address \"%.60s\" is not known here (%s): let MASTER_ADDR be an address or name that "
 			"every host knows",
-			placement->address, gai_strerror(r));
+			launch->address, gai_strerror(r));
 		return r == EAI_AGAIN ? -EAGAIN : -EINVAL;
 	}
 	r = sys_socket(found->ai_family, SOCK_STREAM, 0);
@@ -87,8 +87,8 @@ static int dial_once(struct worker *worker, uint64_t deadline_ns)
 		if (poll(&ready, 1, NAP_MS) > 0)
 			r = getsockopt(ready.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0 ? -errno : -error;
 	if (r < 0) {
-		diag_set(worker->diag, 0, 0, "rank 0 does not answer at %.60s port %u: %s", placement->address,
-			 placement->port, r == -EINPROGRESS ? "no sign of it" : strerror(-r));
+		diag_set(worker->diag, 0, 0, "rank 0 does not answer at %.60s port %u: %s", launch->address,
+			 launch->port, r == -EINPROGRESS ? "no sign of it" : strerror(-r));
 		sys_close(&worker->control.fd);
 		return r == -ECONNREFUSED || r == -EINPROGRESS || r == -EHOSTUNREACH || r == -ENETUNREACH ||
 				       r == -ETIMEDOUT
@@ -115,8 +115,8 @@ static int hear(struct worker *worker, uint64_t deadline_ns, bool handshake)
 		if (r > 0 || (handshake && control_channel_proved(channel)))
 			return 0;
 		if (r < 0 && handshake)
-			diag_set(worker->diag, 0, 0, "rank 0 at %.60s port %u: %.120s",
-				 worker->setup->placement.address, worker->setup->placement.port, channel->why);
+			diag_set(worker->diag, 0, 0, "rank 0 at %.60s port %u: %.120s", worker->setup->launch.address,
+				 worker->setup->launch.port, channel->why);
 		else if (r < 0)
 			diag_set(worker->diag, 0, 0, "rank 0 went away: %s", channel->why);
 		if (r < 0)
@@ -173,7 +173,7 @@ static int say_hello(struct worker *worker)
 	int r = getsockname(worker->control.fd, (struct sockaddr *)&own, &bytes) < 0 ? -errno : 0;
 
 	clusterprobe_address_of(&own, &reached);
-	clusterprobe_address_widen(worker->setup->placement.address, &own);
+	clusterprobe_address_widen(worker->setup->launch.address, &own);
 	/* The address by which the coordinator is reached, and any port: data comes there. */
 	if (own.ss_family == AF_INET6)
 		((struct sockaddr_in6 *)(void *)&own)->sin6_port = 0;
@@ -186,7 +186,7 @@ static int say_hello(struct worker *worker)
 		return r;
 	}
 	worker->out = (struct clusterprobe_message){ .kind = CLUSTERPROBE_HELLO,
-						     .rank = worker->setup->placement.rank,
+						     .rank = worker->setup->launch.rank,
 						     .boot = worker->setup->boot };
 	memcpy(worker->out.name, worker->setup->name, sizeof(worker->out.name));
 	clusterprobe_address_of(&bound, &worker->out.address);

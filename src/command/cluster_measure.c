@@ -258,21 +258,21 @@ static int run(const struct command_call *call, FILE *out)
 	if (status != COMMAND_OK)
 		return status;
 	command_load_params(&params);
-	r = clusterprobe_placement_find(from_environment, command_value(call, "master"), &setup.placement, &diag);
+	r = clusterprobe_launch_find(from_environment, command_value(call, "master"), &setup.launch, &diag);
 	if (r < 0)
 		return command_failed(NULL, 0, "%s", diag.text);
 	status = read_secret(call, &params, &secret);
 	if (status != COMMAND_OK)
 		return status;
 	if (gethostname(setup.name, sizeof(setup.name) - 1) < 0)
-		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.placement.rank);
+		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.launch.rank);
 	if (process_identity(&self) == 0)
 		setup.boot = self.boot;
 	setup.secret = &secret;
 	setup.timeout_ns = params.timeout_ns;
 	raise_descriptors();
 	interrupt_catch();
-	if (setup.placement.rank == 0) {
+	if (setup.launch.rank == 0) {
 		status = coordinator(call, &setup, &options, out);
 	} else {
 		r = clusterprobe_worker_run(&setup, &diag);

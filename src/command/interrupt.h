@@ -1,4 +1,4 @@
-/* Ctrl-C and SIGTERM for commands that take long: the first is a wish, the second ends the program as usual. */
+/* Ctrl-C and SIGTERM for commands that take long: the first asks the command to stop, the second ends the program as usual. */
 #ifndef TRIBUTARY_COMMAND_INTERRUPT_H
 #define TRIBUTARY_COMMAND_INTERRUPT_H
 

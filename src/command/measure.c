@@ -15,7 +15,7 @@
 #include "measure/probe_cuda.h"
 #include "measure/probe_memory.h"
 #include "measure/probe_rdma.h"
-#include "measure/simulate_probe.h"
+#include "measure/simulated_probe.h"
 #include "profile/profile.h"
 #include "profile/store.h"
 
@@ -66,12 +66,12 @@ static int open_simulated(struct measurement *measurement, const char *folder)
 	measurement->simulated = true;
 	if (access(folder, R_OK) < 0)
 		return file_unreadable(folder, -errno, "a folder with machine.topology and rules is meant");
-	r = simulate_probe_read(folder, &truth, &rules, &diag);
+	r = simulated_probe_read(folder, &truth, &rules, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "\"%s\" is no simulated machine", folder);
-	r = simulate_probe_hide(&truth, &measurement->topology);
+	r = simulated_probe_hide(&truth, &measurement->topology);
 	if (!r)
-		r = simulate_probe_open(&truth, &rules, SEED, &measurement->probes[0]);
+		r = simulated_probe_open(&truth, &rules, SEED, &measurement->probes[0]);
 	if (r < 0) {
 		status = command_failed(NULL, r, "\"%s\" cannot be simulated", folder);
 	} else {

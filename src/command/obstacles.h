@@ -1,4 +1,4 @@
-/* What keeps NCCL jobs that are started in this environment from getting channels. */
+/* Checks this environment for what keeps NCCL jobs started in it from getting planned channels. */
 #ifndef TRIBUTARY_COMMAND_OBSTACLES_H
 #define TRIBUTARY_COMMAND_OBSTACLES_H
 

@@ -1,4 +1,4 @@
-/* What a service does not need, it gives away. One thread, before there are others. */
+/* Drops the rights that the service does not need. Before any thread is started. */
 #ifndef TRIBUTARY_DAEMON_PRIVILEGES_H
 #define TRIBUTARY_DAEMON_PRIVILEGES_H
 

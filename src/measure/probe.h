@@ -1,7 +1,7 @@
 /*
- * What can move bytes and say how fast: a set of flows that run at once goes in, their rates come out. Copies by the CUDA
- * driver, memory copies between NUMA domains, TCP between hosts, RDMA through a NIC, and a simulated machine are all
- * probes. One thread.
+ * The interface of a probe: it runs a set of flows at once and returns their rates. Copies by the CUDA driver, memory
+ * copies between NUMA domains, RDMA through a NIC, and a simulated machine are all probes; command/measure.c opens them.
+ * One thread.
  */
 #ifndef TRIBUTARY_MEASURE_PROBE_H
 #define TRIBUTARY_MEASURE_PROBE_H

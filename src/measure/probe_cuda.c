@@ -230,7 +230,7 @@ static int cuda_latency(struct probe *probe, const struct probe_flow *flow, uint
 		return -EINTR;
 	}
 	cuda->run++;
-	r = probe_cuda_chase(cuda, &plan, ret_ns, diag);
+	r = probe_cuda_latency(cuda, &plan, ret_ns, diag);
 	probe_cuda_gpu_leave(cuda);
 	return r;
 }

@@ -78,6 +78,7 @@ int probe_cuda_flow_check(struct probe_cuda_flow *flow, struct diag *diag);
 void probe_cuda_flow_end(struct probe_cuda_flow *flow);
 
 /* Time of one dependent load by plan->to_gpu from the memory of plan->from_gpu. */
-int probe_cuda_chase(struct probe_cuda *cuda, const struct probe_cuda_plan *plan, uint64_t *ret_ns, struct diag *diag);
+int probe_cuda_latency(struct probe_cuda *cuda, const struct probe_cuda_plan *plan, uint64_t *ret_ns,
+		       struct diag *diag);
 
 #endif

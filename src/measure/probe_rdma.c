@@ -330,7 +330,7 @@ static int drain(struct team *team, struct stream *stream)
 
 /*
  * Nothing is on its way any more. What a card has written to a GPU is where the GPU sees it when a read by that card has come
- * back (verbs/loop.c has it so, too): a byte is read into where it came from.
+ * back (verbs/loopback.c has it so, too): a byte is read into where it came from.
  */
 static int settle(struct team *team, struct stream *stream, struct diag *diag)
 {

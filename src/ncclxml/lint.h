@@ -1,4 +1,4 @@
-/* What bites in an NCCL topology file: docs/format/nccl-files.md. Pure; command alone. */
+/* Problems that NCCL would have with a topology file: docs/format/nccl-files.md. Pure; command alone. */
 #ifndef TRIBUTARY_NCCLXML_LINT_H
 #define TRIBUTARY_NCCLXML_LINT_H
 

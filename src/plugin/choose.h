@@ -1,5 +1,5 @@
 /*
- * Who moves the data: one of our transports, or NCCL's own. Decided once per process, from the parameters and from the
+ * Selects the transport of the process: TCP, RDMA, or NCCL's own. Decided once per process, from the parameters and from the
  * RDMA ports of the host. Reads sysfs; any thread.
  */
 #ifndef TRIBUTARY_PLUGIN_CHOOSE_H

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* These numbers, and those of the operations, are sent to aggregators: a new one comes last, and raises AGGREGATOR_WIRE_VERSION. */
 enum reduce_type {
 	REDUCE_INT8,
 	REDUCE_UINT8,

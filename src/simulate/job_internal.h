@@ -61,12 +61,12 @@ int simulate_send(struct simulate_build *build, struct simulate_end from, struct
 /* How many flows the job is step by step; SIZE_MAX: it cannot be. */
 size_t simulate_ring_steps(const struct simulate_build *build);
 size_t simulate_tree_steps(const struct simulate_build *build);
-size_t simulate_tiers_steps(const struct simulate_build *build);
+size_t simulate_aggregation_steps(const struct simulate_build *build);
 /* Of NCCL's first or second tree over so many hosts; SIMULATE_NONE: the root. */
 uint32_t simulate_tree_parent(uint32_t node, uint32_t count, bool second);
 int simulate_ring(struct simulate_build *build);
 int simulate_tree(struct simulate_build *build);
-int simulate_tiers(struct simulate_build *build);
+int simulate_aggregation(struct simulate_build *build);
 int simulate_messages(struct simulate_build *build);
 
 /* flow_run() of its network, which may be one of a few calls; -EDEADLK: the diagnosis names a link of no capacity. */

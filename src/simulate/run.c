@@ -63,8 +63,8 @@ static const struct {
 } algorithms[] = {
 	[SIMULATE_RING] = { simulate_ring_steps, simulate_ring },
 	[SIMULATE_TREE] = { simulate_tree_steps, simulate_tree },
-	[SIMULATE_HIERARCHICAL] = { simulate_tiers_steps, simulate_tiers },
-	[SIMULATE_AGGREGATORS] = { simulate_tiers_steps, simulate_tiers },
+	[SIMULATE_HIERARCHICAL] = { simulate_aggregation_steps, simulate_aggregation },
+	[SIMULATE_AGGREGATORS] = { simulate_aggregation_steps, simulate_aggregation },
 };
 
 static int add_job(struct simulate_build *build)

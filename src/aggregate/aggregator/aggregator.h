@@ -1,7 +1,7 @@
 /*
- * An aggregator without data of its own: groups of members elsewhere send it their contributions, it sums them and sends
- * the results back. It learns everything from what the members send and knows no schedule
- * (docs/format/control.md).
+ * The aggregator of tributaryd: it receives the inputs of groups on other hosts, sums them and returns the results, and
+ * has no input of its own. It learns everything from what the members send and knows no schedule
+ * (docs/format/aggregation-protocol.md).
  *
  * Threads: the functions here from one thread; the work is done by threads of its own, each of which owns the connections
  * of some groups. Memory: a group gets an equal part of the whole when it is let in, and never more; what one group does

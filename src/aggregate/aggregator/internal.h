@@ -163,21 +163,21 @@ struct aggregator {
 	struct aggregator_thread *threads; /* [setup.thread_count] */
 };
 
-/* aggregator_group.c */
+/* group.c */
 void aggregator_fail(struct aggregator_group *group, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void aggregator_peer_add(struct aggregator_peer *peer, struct aggregator_transfer *transfer, bool sends);
 
-/* aggregator_bootstrap.c: 1: all connections stand; 0: not yet; the group has failed otherwise. */
+/* bootstrap.c: 1: all connections stand; 0: not yet; the group has failed otherwise. */
 int aggregator_bootstrap(struct aggregator_group *group, uint64_t now_ns);
 void aggregator_bootstrap_end(struct aggregator_group *group);
 
-/* aggregator_flow.c */
+/* flow.c */
 void aggregator_flow_begin(struct aggregator_group *group);
 /* Moves what can be moved. */
 void aggregator_flow(struct aggregator_group *group, uint64_t now_ns);
 void aggregator_flow_end(struct aggregator_group *group);
 
-/* aggregator_segment.c */
+/* segment.c */
 int aggregator_segment_head(struct aggregator_group *group, uint16_t node, const struct aggregator_wire_head *head);
 /* Slots in the order of the chain, and the begin of those that may. */
 int aggregator_segments_begin(struct aggregator_group *group, uint64_t now_ns);

@@ -1,7 +1,7 @@
 /*
  * One end of a control connection, without its socket: bytes that came go in, bytes to send come out, frames in between.
  * Both ends prove that they have the secret before any frame counts, and every frame is sealed with its number, so none
- * can be altered, left out, or said again (docs/format/control.md). Nothing is encrypted.
+ * can be altered, left out, or said again (docs/format/aggregation-protocol.md). Nothing is encrypted.
  *
  *   client   HELLO ->                      -> PROOF ->                       frames
  *   server            -> CHALLENGE ->                  -> WELCOME ->         frames

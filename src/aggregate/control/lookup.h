@@ -1,6 +1,6 @@
 /*
- * The address of a name, without waiting for it: a resolver whose aggregators do not answer blocks for half a minute, and
- * those who ask have a time-out of their own. Numeric addresses are known at once. One thread at a time for each lookup.
+ * Asynchronous name resolution: a resolver whose DNS servers do not answer blocks for half a minute, and callers have a
+ * time-out of their own. Numeric addresses are known at once. One thread at a time for each lookup.
  */
 #ifndef TRIBUTARY_AGGREGATE_CONTROL_LOOKUP_H
 #define TRIBUTARY_AGGREGATE_CONTROL_LOOKUP_H

@@ -1,6 +1,6 @@
 /*
  * The bytes of a control connection between a group's coordinator (or the command) and an aggregator service
- * (docs/format/control.md): the four units of the handshake, and the payloads of the frames after it, as
+ * (docs/format/aggregation-protocol.md): the four units of the handshake, and the payloads of the frames after it, as
  * base/codec.h has it; wire.c alone knows the layout. Pure, any thread.
  *
  * A read checks all that can be checked without a connection: -EPROTO for another protocol version, -EBADMSG for anything
@@ -109,8 +109,8 @@ int control_wire_header(struct codec *codec, bool from_client, struct control_he
  */
 struct control_request {
 	uint8_t id[CONTROL_ID_BYTES]; /* random: of the group */
-	uint16_t data_version;        /* of the members' protocol with the aggregator (docs/format/control.md) */
-	uint16_t types, operations;   /* that may come: bit i is enum reduce_type, reduce_operation i */
+	uint16_t data_version; /* of the members' protocol with the aggregator (docs/format/aggregation-protocol.md) */
+	uint16_t types, operations; /* that may come: bit i is enum reduce_type, reduce_operation i */
 	char name[CONTROL_NAME_BYTES];
 	uint32_t timeout_ms; /* silence after which this group counts as dead */
 	uint16_t member_count;

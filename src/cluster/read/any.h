@@ -1,6 +1,6 @@
 /*
- * A cluster file for the command: of any form that the plugin reads (cluster/file.h), and what LLDP or an
- * InfiniBand subnet says, which are told by their content. The plugin takes none of the latter: `tributary cluster show
+ * Reads a cluster file for the command, of any form, which its content tells: those that the plugin reads
+ * (cluster/cluster.c), and what LLDP or an InfiniBand subnet says. The plugin takes none of the latter: `tributary cluster show
  * FILE --text` writes them in our own form. Forms that say the same and are not read are named, with the one that is.
  */
 #ifndef TRIBUTARY_CLUSTER_READ_ANY_H

@@ -1,5 +1,5 @@
 /*
- * Whether processes of this job use another registry on this host. Containers may have a /dev/shm each and still be one
+ * Detects processes of this job that use another registry on this host. Containers may have a /dev/shm each and still be one
  * host for NCCL, as those on the host's network are, which have its name: then the ranks in this registry are not all. So
  * each process holds an abstract socket with a telling name, which everybody in its network namespace can see
  * (unix(7), /proc/net/unix). Nothing listens to it.

@@ -1,4 +1,4 @@
-/* The network devices that NCCL will use, as steering sees them, and by what numbers NCCL knows them. Any thread. */
+/* NCCL's numbers of the machine's NICs, and which of them NCCL will use. It chooses none: src/plan does. Any thread. */
 #ifndef TRIBUTARY_PLUGIN_STEER_NETS_H
 #define TRIBUTARY_PLUGIN_STEER_NETS_H
 

@@ -1,6 +1,7 @@
 /*
- * What the user and the launcher set: NCCL's variables that matter to plans, and how many processes the job has here. Those
- * of the network alone are read in nets.c. Read once, at the process's first communicator. Any thread.
+ * NCCL's variables that matter to plans, and from the launcher's variables which job this is, its size and this rank's
+ * place in it (a new launcher: the tables in settings.c, and that of clusterprobe/launcher.c). Variables of the network
+ * alone are read in nets.c. Read once, at the process's first communicator. Any thread.
  */
 #ifndef TRIBUTARY_PLUGIN_STEER_SETTINGS_H
 #define TRIBUTARY_PLUGIN_STEER_SETTINGS_H

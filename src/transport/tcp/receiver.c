@@ -2,7 +2,7 @@
  * The receiving role. Messages are matched to posted receives by tag, in the order of sending. One that no receive
  * matches joins the unexpected queue: an eager message lies in the window, of a longer one the unscheduled bytes do and the
  * rest waits at the sender, so the stream behind it never stands still and no other tag waits for it. What the sender is
- * told of all this is in tell.c.
+ * told of all this is in feedback.c.
  */
 #include "base/clock.h"
 #include "base/copy.h"

@@ -3,7 +3,7 @@
  *
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. progress.c moves its data: read.c hands on what came, sender.c and receiver.c hold what the two roles do
- * with frames, tell.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
+ * with frames, feedback.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
  * failover.c is what happens when a socket dies, service.c is the one background thread.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
@@ -491,7 +491,7 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream);
 void tcp_receiver_fini(struct tcp_connection *connection);
 
-/* tell.c */
+/* feedback.c */
 void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns);
 /* Data of a long message may come: what is read beyond a payload must stay within the uncounted copy. */
 bool tcp_receiver_expects_data(const struct tcp_connection *connection);

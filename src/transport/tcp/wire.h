@@ -1,5 +1,5 @@
 /*
- * The bytes that travel (docs/format/wire.md): the handle, the two halves of the handshake, and frames. Little-endian, encoded
+ * The bytes that travel (docs/format/transport-protocol.md): the handle, the two halves of the handshake, and frames. Little-endian, encoded
  * byte by byte; this file and wire.c are the only place that knows an offset. Pure.
  *
  * Decoders check everything that can be checked without a connection: magic, version, checksum, ranges. They return

@@ -40,7 +40,7 @@ static struct ibv_mr *make(const struct verbs_card *card, const struct verbs_ran
 
 	errno = 0;
 	if (range->memory != TRANSPORT_MEMORY_HOST)
-		access |= IBV_ACCESS_REMOTE_READ; /* by ourselves (loop.c) */
+		access |= IBV_ACCESS_REMOTE_READ; /* by ourselves (loopback.c) */
 	if (range->memory == TRANSPORT_MEMORY_DMABUF)
 		return card->api->reg_dmabuf_mr(card->pd, range->offset, bytes, begin, range->fd,
 						access | (int)IBV_ACCESS_RELAXED_ORDERING);

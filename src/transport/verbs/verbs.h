@@ -7,7 +7,7 @@
  * writes into a ring in the other's memory. Nothing is ever sent that finds no posted receive at the other end's queue:
  * descriptors and data are counted, and their credit comes back in descriptors.
  *
- * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loop.c).
+ * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loopback.c).
  *
  * Life: handshake.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
  * pairs, completion.c hands on what came, failover.c what happens when one fails, control.c the frames, connection.c what is common. progress.c calls them
@@ -73,7 +73,7 @@ struct verbs_registration {
 
 /* ---- rails and queues ---- */
 
-/* A queue pair with itself: how a receiver has the card write and read memory of GPUs (loop.c). */
+/* A queue pair with itself: how a receiver has the card write and read memory of GPUs (loopback.c). */
 struct verbs_loop {
 	struct ibv_qp *qp; /* NULL: to be made, not before build_at_ns */
 	uint32_t epoch;
@@ -482,7 +482,7 @@ bool verbs_receiver_has_unexpected(const struct verbs_connection *connection);
 void verbs_receiver_moved(struct verbs_connection *connection, const struct verbs_turn *turn);
 void verbs_receiver_end(struct verbs_connection *connection);
 
-/* loop.c: of receivers */
+/* loopback.c: of receivers */
 /* From now on memory of GPUs may be received into. */
 int verbs_loop_open(struct verbs_connection *connection);
 void verbs_loop_close(struct verbs_connection *connection);

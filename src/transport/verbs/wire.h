@@ -1,7 +1,7 @@
 /*
  * What two ends of a connection say to each other: frames over the control connection (TCP), descriptors in the rings that each
  * writes into the other's memory, and the 32 bits that come with data. Little-endian, encoded byte by byte
- * (docs/format/wire.md). Pure.
+ * (docs/format/transport-protocol.md). Pure.
  *
  * Decoders bound every count and give -EBADMSG for anything else, -EPROTO for another version; *ret only on success.
  */

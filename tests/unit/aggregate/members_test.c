@@ -54,7 +54,7 @@ static int set_up(void **state)
 			the.out[i].connection = the.in[i].connection = (struct transport_connection *)&the;
 	}
 	the.group.progressed = true; /* as when its operation is taken */
-	members_watch(&the.group, the.now_ns);
+	departures_watch(&the.group, the.now_ns);
 	the.group.progressed = false;
 	return 0;
 }
@@ -64,7 +64,7 @@ static void pass(unsigned seconds)
 {
 	for (unsigned i = 0; i < seconds * 10; i++) {
 		the.now_ns += NS_PER_S / 10;
-		members_watch(&the.group, the.now_ns);
+		departures_watch(&the.group, the.now_ns);
 	}
 }
 
@@ -98,7 +98,7 @@ static void it_goes_on_while_something_moves(void **state)
 	for (unsigned i = 0; i < 100; i++) {
 		pass(PATIENCE_S - 1);
 		the.group.progressed = true;
-		members_watch(&the.group, the.now_ns);
+		departures_watch(&the.group, the.now_ns);
 		the.group.progressed = false;
 	}
 	assert_int_equal(the.group.broken, 0);
@@ -155,7 +155,7 @@ static void time_in_which_it_was_stopped_does_not_count(void **state)
 	leave(3);
 	pass(1);
 	the.now_ns += 3600 * NS_PER_S;
-	members_watch(&the.group, the.now_ns);
+	departures_watch(&the.group, the.now_ns);
 	pass(PATIENCE_S - 3);
 	assert_int_equal(the.group.broken, 0);
 	pass(3);

@@ -45,7 +45,7 @@ static void *run_worker(void *arg)
 static struct clusterprobe_setup setup_of(uint32_t rank, uint32_t size, uint16_t port, uint64_t timeout_ns)
 {
 	struct clusterprobe_setup setup = {
-		.placement = { .rank = rank, .size = size, .address = "127.0.0.1", .port = port },
+		.launch = { .rank = rank, .size = size, .address = "127.0.0.1", .port = port },
 		.secret = &right,
 		.timeout_ns = timeout_ns,
 		.stop = &never

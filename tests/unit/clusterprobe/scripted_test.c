@@ -29,7 +29,7 @@ static const struct clusterprobe_options options = { .round_ms = 1, .streams = 1
 static struct clusterprobe_setup setup_of(uint32_t rank, uint32_t size, uint16_t port)
 {
 	struct clusterprobe_setup setup = {
-		.placement = { .rank = rank, .size = size, .address = "127.0.0.1", .port = port },
+		.launch = { .rank = rank, .size = size, .address = "127.0.0.1", .port = port },
 		.secret = &secret,
 		.timeout_ns = 80 * NS_PER_S,
 		.stop = &never
@@ -77,7 +77,7 @@ struct actor {
 static int dial(struct actor *actor)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_port = htons(actor->setup.placement.port),
+				       .sin_port = htons(actor->setup.launch.port),
 				       .sin_addr = actor->to };
 
 	for (unsigned i = 0; i < WAITS_MOST; i++) {
@@ -107,7 +107,7 @@ static int say_hello(struct actor *actor)
 
 	if (r < 0)
 		return r;
-	actor->out = (struct clusterprobe_message){ .kind = CLUSTERPROBE_HELLO, .rank = actor->setup.placement.rank };
+	actor->out = (struct clusterprobe_message){ .kind = CLUSTERPROBE_HELLO, .rank = actor->setup.launch.rank };
 	memcpy(actor->out.name, actor->setup.name, sizeof(actor->out.name));
 	clusterprobe_address_of(&bound, &actor->out.address);
 	return clusterprobe_control_say(&actor->control, &actor->out);
@@ -281,7 +281,7 @@ static void rank_0_may_know_itself_by_a_loopback_address(void **state)
 		skip();
 	}
 	freeaddrinfo(found);
-	strcpy(setup.placement.address, "localhost");
+	strcpy(setup.launch.address, "localhost");
 	start(&actor, 1, 2, port);
 	if (clusterprobe_coordinator_run(&setup, &options, &result, &diag) < 0)
 		fail_msg("%s", diag.text);

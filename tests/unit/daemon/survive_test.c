@@ -32,7 +32,7 @@ enum {
 	SPECS = 40,
 	OPEN = 12,
 	ROUNDS_LONG = 20,
-	LONGEST_BYTES = 66 << 20, /* more than is made again at a time (aggregate/repair.c) */
+	LONGEST_BYTES = 66 << 20, /* more than is made again at a time (aggregate/recompute.c) */
 	DIRECT_BYTES = 4096,
 	STILL_MS = 120000
 };

@@ -189,8 +189,8 @@ static void choose_engine(const struct topology *truth, struct probe *probe, str
 	if (truth->vertices[flow->flow.from].kind != TOPOLOGY_GPU ||
 	    truth->vertices[flow->flow.to].kind != TOPOLOGY_GPU || !probe->ops->can(probe, &kernel))
 		return;
-	assert_int_equal(simulate_probe_solve(probe, flow, 1, &by_engine), 0);
-	assert_int_equal(simulate_probe_solve(probe, &kernel, 1, &by_kernel), 0);
+	assert_int_equal(simulated_probe_solve(probe, flow, 1, &by_engine), 0);
+	assert_int_equal(simulated_probe_solve(probe, &kernel, 1, &by_kernel), 0);
 	if (by_kernel > by_engine)
 		*flow = kernel;
 }
@@ -231,7 +231,7 @@ static void check_predictions(const char *machine, const struct topology *truth,
 			flows[count] = flow.flow;
 			set[count++] = flow;
 		}
-		assert_int_equal(simulate_probe_solve(probe, set, count, truths), 0);
+		assert_int_equal(simulated_probe_solve(probe, set, count, truths), 0);
 		assert_int_equal(topology_share(seen, flows, count, rates), 0);
 		for (size_t j = 0; j < count; j++) {
 			predicted += (double)rates[j];
@@ -267,8 +267,8 @@ static void check_machine(const char *name, const struct topology *truth, const 
 	struct probe *probe;
 
 	assert_non_null(oracle);
-	assert_int_equal(simulate_probe_open(truth, rules, seed, &probe), 0);
-	assert_int_equal(simulate_probe_hide(truth, &seen), 0);
+	assert_int_equal(simulated_probe_open(truth, rules, seed, &probe), 0);
+	assert_int_equal(simulated_probe_hide(truth, &seen), 0);
 	measure(&seen, probe, false, &report);
 	oracle_links(truth, probe, oracle);
 	check_links(name, truth, &seen, oracle, tally);
@@ -310,7 +310,7 @@ static void each_of_topo(machine_check *check, struct tally *tally)
 		if (!strchr(entries[i]->d_name, '.') && strcmp(entries[i]->d_name, "clusters") != 0 &&
 		    strcmp(entries[i]->d_name, "captures") != 0) {
 			snprintf(folder, sizeof(folder), "%s/topo/%s", root ? root : ".", entries[i]->d_name);
-			if (simulate_probe_read(folder, &truth, &rules, &diag) < 0)
+			if (simulated_probe_read(folder, &truth, &rules, &diag) < 0)
 				fail_msg("%s: line %d: %s", folder, diag.line, diag.text);
 			check(entries[i]->d_name, &truth, &rules, (uint64_t)i, tally);
 			topology_fini(&truth);
@@ -406,8 +406,8 @@ static void check_neighbour(const char *name, const struct topology *truth, cons
 	double time_ns, begin, length;
 
 	assert_non_null(oracle);
-	assert_int_equal(simulate_probe_open(truth, rules, seed, &probe), 0);
-	assert_int_equal(simulate_probe_hide(truth, &undisturbed), 0);
+	assert_int_equal(simulated_probe_open(truth, rules, seed, &probe), 0);
+	assert_int_equal(simulated_probe_hide(truth, &undisturbed), 0);
 	measure(&undisturbed, probe, false, &report);
 	time_ns = (double)report.time_ns;
 	oracle_links(truth, probe, oracle);
@@ -425,8 +425,8 @@ static void check_neighbour(const char *name, const struct topology *truth, cons
 	};
 	topology_directed_name(truth, (uint32_t)random_below(&random, 2 * truth->link_count),
 			       disturbed.neighbours[0].link, sizeof(disturbed.neighbours[0].link));
-	assert_int_equal(simulate_probe_open(truth, &disturbed, seed, &probe), 0);
-	assert_int_equal(simulate_probe_hide(truth, &seen), 0);
+	assert_int_equal(simulated_probe_open(truth, &disturbed, seed, &probe), 0);
+	assert_int_equal(simulated_probe_hide(truth, &seen), 0);
 	measure(&seen, probe, false, &report);
 	check_disturbed(name, truth, &seen, oracle, &report, tally);
 	tally->machines++;
@@ -464,8 +464,8 @@ static void check_quick(const char *name, const struct topology *truth, const st
 	struct probe *probe;
 
 	assert_non_null(oracle);
-	assert_int_equal(simulate_probe_open(truth, rules, seed, &probe), 0);
-	assert_int_equal(simulate_probe_hide(truth, &seen), 0);
+	assert_int_equal(simulated_probe_open(truth, rules, seed, &probe), 0);
+	assert_int_equal(simulated_probe_hide(truth, &seen), 0);
 	measure(&seen, probe, true, &report);
 	oracle_links(truth, probe, oracle);
 	for (uint32_t i = 0; i < 2 * truth->link_count; i++) {

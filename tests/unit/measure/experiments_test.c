@@ -43,13 +43,13 @@ static void build(struct topology *topology, unsigned width)
 static void plan(struct topology *topology, const struct probe_rules *rules, bool quick, struct probe **ret_probe,
 		 struct measure_plan *ret)
 {
-	assert_int_equal(simulate_probe_open(topology, rules, 1, ret_probe), 0);
+	assert_int_equal(simulated_probe_open(topology, rules, 1, ret_probe), 0);
 	assert_int_equal(measure_experiments_plan(topology, ret_probe, 1, quick, ret), 0);
 }
 
 static void rules_with_cores(struct probe_rules *rules)
 {
-	simulate_rules_init(rules);
+	simulated_rules_init(rules);
 	rules->cores_Bps = 50e9;
 }
 

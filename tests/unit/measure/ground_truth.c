@@ -157,7 +157,7 @@ static void random_rules(struct maker *maker, struct probe_rules *rules)
 {
 	uint64_t *random = &maker->random;
 
-	simulate_rules_init(rules);
+	simulated_rules_init(rules);
 	rules->both[TOPOLOGY_LINK_PCI] = random_between(random, 0.8, 1);
 	rules->both[TOPOLOGY_LINK_MEMORY] = random_between(random, 0.6, 0.9);
 	rules->both[TOPOLOGY_LINK_SOCKET] = random_between(random, 0.8, 1);

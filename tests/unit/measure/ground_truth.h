@@ -2,7 +2,7 @@
 #ifndef TRIBUTARY_TESTS_UNIT_MEASURE_GROUND_TRUTH_H
 #define TRIBUTARY_TESTS_UNIT_MEASURE_GROUND_TRUTH_H
 
-#include "measure/simulate_probe.h"
+#include "measure/simulated_probe.h"
 
 /* Adds a vertex, and a PCIe (or other) link upwards with these true rates; GB/s. They assert that it worked. */
 uint32_t truth_vertex(struct topology *topology, enum topology_kind kind, const char *name);

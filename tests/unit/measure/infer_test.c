@@ -293,9 +293,9 @@ static void single_flow_below_what_its_links_carry_makes_a_pair(void **state)
 	fixture.results[1].latency_ns = 900;
 	for (size_t i = 0; i < fixture.count; i++) {
 		fixture.experiments[i].pair = true;
-		assert_int_equal(simulate_probe_open(&fixture.topology,
-						     &(struct probe_rules){ .p2p = PROBE_RULES_P2P_ALL }, 1,
-						     &fixture.experiments[i].probe),
+		assert_int_equal(simulated_probe_open(&fixture.topology,
+						      &(struct probe_rules){ .p2p = PROBE_RULES_P2P_ALL }, 1,
+						      &fixture.experiments[i].probe),
 				 0);
 	}
 	assert_int_equal(measure_conclude(&fixture.topology, &fixture.resources, fixture.figures, true, 1), 0);

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "ground_truth.h"
-#include "measure/simulate_probe.h"
+#include "measure/simulated_probe.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -32,7 +32,7 @@ static void build(struct topology *truth, struct probe_rules *rules)
 	truth_link(truth, TOPOLOGY_LINK_PCI, truth_vertex(truth, TOPOLOGY_GPU, "gpu0"), switch0, 24, 20, 21.5);
 	truth_link(truth, TOPOLOGY_LINK_PCI, truth_vertex(truth, TOPOLOGY_GPU, "gpu1"), switch0, 24, 20.5, 21);
 	truth_link(truth, TOPOLOGY_LINK_PCI, truth_vertex(truth, TOPOLOGY_GPU, "gpu2"), bridge, 24, 21, 21);
-	simulate_rules_init(rules);
+	simulated_rules_init(rules);
 	rules->cores_Bps = 50e9;
 	rules->both[TOPOLOGY_LINK_PCI] = 0.85;
 	rules->p2p_root = 0.5;
@@ -47,8 +47,8 @@ static void build(struct topology *truth, struct probe_rules *rules)
 static void open_machine(const struct topology *truth, const struct probe_rules *rules, struct probe **ret_probe,
 			 struct topology *ret_seen)
 {
-	assert_int_equal(simulate_probe_open(truth, rules, 3, ret_probe), 0);
-	assert_int_equal(simulate_probe_hide(truth, ret_seen), 0);
+	assert_int_equal(simulated_probe_open(truth, rules, 3, ret_probe), 0);
+	assert_int_equal(simulated_probe_hide(truth, ret_seen), 0);
 }
 
 static const struct topology_pair *pair_of(const struct topology *topology, const char *from, const char *to)
@@ -251,9 +251,9 @@ static void nothing_to_measure_is_no_error_but_no_probe_is(void **state)
 
 	(void)state;
 	topology_init(&empty);
-	simulate_rules_init(&rules);
+	simulated_rules_init(&rules);
 	assert_int_equal(measure_run(&empty, NULL, 0, &options, &report), -EINVAL);
-	assert_int_equal(simulate_probe_open(&empty, &rules, 1, &probe), 0);
+	assert_int_equal(simulated_probe_open(&empty, &rules, 1, &probe), 0);
 	assert_int_equal(measure_run(&empty, &probe, 1, &options, &report), 0);
 	assert_int_equal(report.run_count, 0);
 	measure_report_fini(&report);

@@ -159,7 +159,7 @@ static void oracle_link(const struct topology *truth, struct probe *probe, const
 			crossing[crossing_count++] = flows[i];
 	*ret = (struct oracle_link){ .crossed = crossing_count > 0 };
 	if (crossing_count) {
-		assert_int_equal(simulate_probe_constraints(probe, crossing, crossing_count, &program.rows), 0);
+		assert_int_equal(simulated_probe_constraints(probe, crossing, crossing_count, &program.rows), 0);
 		program.weight = calloc((program.rows.count + 1) * crossing_count, sizeof(double));
 		program.bound = calloc(program.rows.count + 1, sizeof(double));
 		program.gain = calloc(crossing_count, sizeof(double));
@@ -181,7 +181,7 @@ static void oracle_link(const struct topology *truth, struct probe *probe, const
 		for (size_t i = 0; i < crossing_count; i++)
 			program.gain[i] = crossing[i].engine == PROBE_ENGINE_DEFAULT;
 		ret->engine_Bps = most_without(&program, TOPOLOGY_NONE, true);
-		simulate_rows_fini(&program.rows);
+		simulated_rows_fini(&program.rows);
 	}
 	free(program.weight);
 	free(program.bound);

@@ -5,7 +5,7 @@
 #ifndef TRIBUTARY_TESTS_UNIT_MEASURE_ORACLE_H
 #define TRIBUTARY_TESTS_UNIT_MEASURE_ORACLE_H
 
-#include "measure/simulate_probe.h"
+#include "measure/simulated_probe.h"
 
 struct oracle_link {
 	bool crossed;  /* some flow crosses it */

@@ -4,7 +4,7 @@
 #include "aggregate/schedule.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "simulate/tiers.h"
+#include "simulate/aggregation.h"
 #include "tributary/cluster.h"
 
 #include <errno.h>
@@ -598,7 +598,8 @@ static void shares_are_as_good_as_the_engines(void **state)
 		}
 		assert_int_equal(schedule_new(group, &schedule), 0);
 		schedule_loads(schedule, &loads);
-		assert_int_equal(simulate_tiers_share(places, hosts + aggregators, leaves, leaf_count, &s_per_B), 0);
+		assert_int_equal(simulate_aggregation_share(places, hosts + aggregators, leaves, leaf_count, &s_per_B),
+				 0);
 		check_close(s_per_B, loads.slowest_s_per_B, 1e-6, "the slowest link's time");
 		/* What is put on the links takes that time, and no more. */
 		for (size_t i = 0; i < hosts + aggregators; i++)

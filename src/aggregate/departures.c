@@ -29,7 +29,7 @@ static bool somebody_left(const struct group *group, size_t *ret_member)
 	return false;
 }
 
-void members_watch(struct group *group, uint64_t now_ns)
+void departures_watch(struct group *group, uint64_t now_ns)
 {
 	const uint64_t timeout_ns = group->engine->setup.params->timeout_ns, patience_ns = timeout_ns / 10 * 9;
 	size_t gone;

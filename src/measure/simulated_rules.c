@@ -1,4 +1,4 @@
-#include "measure/simulate_probe.h"
+#include "measure/simulated_probe.h"
 
 #include "base/parse.h"
 
@@ -11,7 +11,7 @@ enum { WORDS_MAX = 8, LINE_BYTES = 256 };
 /* Rates, parts and times are written with decimals; base/parse.h reads those as seconds, exactly. */
 #define BILLION 1e9
 
-void simulate_rules_init(struct probe_rules *rules)
+void simulated_rules_init(struct probe_rules *rules)
 {
 	*rules = (struct probe_rules){
 		.kernel = 1, .p2p_root = 1, .p2p_socket = 1, .staged = 1, .p2p = PROBE_RULES_P2P_ALL
@@ -212,12 +212,12 @@ static int read_line(struct probe_rules *rules, const struct words *words)
 	return r == 1 ? read_value_rule(rules, words) : r;
 }
 
-int simulate_rules_read(const char *text, size_t bytes, struct probe_rules *ret, struct diag *diag)
+int simulated_rules_read(const char *text, size_t bytes, struct probe_rules *ret, struct diag *diag)
 {
 	struct probe_rules rules;
 	const char *end = text + bytes;
 
-	simulate_rules_init(&rules);
+	simulated_rules_init(&rules);
 	for (int line = 1; text < end; line++) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
 		size_t line_bytes = (size_t)((newline ? newline : end) - text);

@@ -7,7 +7,7 @@
  * constraints are full or R is so large that it no longer counts, and the rates are alpha-fair with alpha 16: close
  * to max-min, but a flow with several bottlenecks gets a few percent less than one with one.
  */
-#include "measure/simulate_machine.h"
+#include "measure/simulated_machine.h"
 
 #include "base/sys.h"
 
@@ -163,7 +163,7 @@ static void fit(struct solving *solving, double *ret_Bps)
 	}
 }
 
-int simulate_solve(const struct probe_simulated_rows *rows, double *ret_Bps)
+int simulated_solve(const struct probe_simulated_rows *rows, double *ret_Bps)
 {
 	struct solving solving;
 	unsigned still_rounds = 0;

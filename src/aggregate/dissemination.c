@@ -2,8 +2,9 @@
 
 #include <errno.h>
 
-_Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << SPREAD_STEPS, "steps");
-_Static_assert((int)MEMBER_WIRE_COMMIT_BYTES <= (int)SPREAD_BYTES && (int)MEMBER_WIRE_VERIFY_BYTES <= (int)SPREAD_BYTES,
+_Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << DISSEMINATION_STEPS, "steps");
+_Static_assert((int)MEMBER_WIRE_COMMIT_BYTES <= (int)DISSEMINATION_BYTES &&
+		       (int)MEMBER_WIRE_VERIFY_BYTES <= (int)DISSEMINATION_BYTES,
 	       "bytes of a message");
 
 static unsigned step_count(const struct group *group)
@@ -20,7 +21,7 @@ static size_t heard_from(const struct group *group, unsigned step)
 	return (group->self + group->count - ((size_t)1 << step)) % group->count;
 }
 
-static void add(struct queue *queue, struct spread *spread, struct transfer *transfer, uint8_t *bytes,
+static void add(struct queue *queue, struct dissemination *spread, struct transfer *transfer, uint8_t *bytes,
 		void (*done)(struct group *, struct transfer *))
 {
 	*transfer = (struct transfer){
@@ -35,7 +36,7 @@ static void add(struct queue *queue, struct spread *spread, struct transfer *tra
 	queue_add(queue, transfer);
 }
 
-static void through(struct group *group, struct spread *spread)
+static void through(struct group *group, struct dissemination *spread)
 {
 	if (--spread->waits == 0)
 		spread->done(group, spread);
@@ -46,7 +47,7 @@ static void sent(struct group *group, struct transfer *transfer)
 	through(group, transfer->owner);
 }
 
-static void send(struct group *group, struct spread *spread)
+static void send(struct group *group, struct dissemination *spread)
 {
 	unsigned step = spread->steps;
 
@@ -60,7 +61,7 @@ static void send(struct group *group, struct spread *spread)
 /* In the order of the steps, each of which makes the next message. */
 static void received(struct group *group, struct transfer *transfer)
 {
-	struct spread *spread = transfer->owner;
+	struct dissemination *spread = transfer->owner;
 
 	spread->heard |= 1U << (transfer - spread->receives);
 	for (unsigned step = spread->steps; spread->heard & 1U << step; step = ++spread->steps, send(group, spread))
@@ -70,7 +71,7 @@ static void received(struct group *group, struct transfer *transfer)
 	through(group, spread);
 }
 
-void spread_begin(struct group *group, struct spread *spread)
+void dissemination_begin(struct group *group, struct dissemination *spread)
 {
 	for (unsigned step = 0; step < step_count(group); step++)
 		add(&group->in[heard_from(group, step)], spread, &spread->receives[step], spread->in[step], received);

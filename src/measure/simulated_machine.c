@@ -1,4 +1,4 @@
-#include "measure/simulate_machine.h"
+#include "measure/simulated_machine.h"
 
 #include "base/sys.h"
 
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-void simulate_machine_fini(struct simulate_machine *machine)
+void simulated_machine_fini(struct simulated_machine *machine)
 {
 	topology_fini(&machine->truth);
 	sys_free(machine->arrays);
@@ -25,7 +25,7 @@ static uint32_t own_link(const struct topology *topology, uint32_t vertex)
 	return link;
 }
 
-static int find_names(struct simulate_machine *machine)
+static int find_names(struct simulated_machine *machine)
 {
 	const struct probe_rules *rules = &machine->rules;
 
@@ -43,8 +43,8 @@ static int find_names(struct simulate_machine *machine)
 	return 0;
 }
 
-int simulate_machine_init(struct simulate_machine *machine, const struct topology *truth,
-			  const struct probe_rules *rules)
+int simulated_machine_init(struct simulated_machine *machine, const struct topology *truth,
+			   const struct probe_rules *rules)
 {
 	int r;
 
@@ -63,16 +63,16 @@ int simulate_machine_init(struct simulate_machine *machine, const struct topolog
 		machine->own[i] = own_link(&machine->truth, i);
 	r = machine->arrays ? find_names(machine) : -ENOMEM;
 	if (r < 0)
-		simulate_machine_fini(machine);
+		simulated_machine_fini(machine);
 	return r;
 }
 
-static enum topology_kind kind_of(const struct simulate_machine *machine, uint32_t vertex)
+static enum topology_kind kind_of(const struct simulated_machine *machine, uint32_t vertex)
 {
 	return machine->truth.vertices[vertex].kind;
 }
 
-static bool p2p_can(const struct simulate_machine *machine, const struct topology_flow *flow)
+static bool p2p_can(const struct simulated_machine *machine, const struct topology_flow *flow)
 {
 	enum topology_class path_class = topology_class_of(&machine->truth, flow->from, flow->to);
 
@@ -87,12 +87,12 @@ static bool p2p_can(const struct simulate_machine *machine, const struct topolog
 	return machine->rules.p2p == PROBE_RULES_P2P_ALL;
 }
 
-static bool is_gdr(const struct simulate_machine *machine, uint32_t nic, uint32_t gpu)
+static bool is_gdr(const struct simulated_machine *machine, uint32_t nic, uint32_t gpu)
 {
 	return machine->truth.vertices[nic].nic.gdr && machine->truth.vertices[gpu].gpu.gdr;
 }
 
-static bool direct_can(const struct simulate_machine *machine, const struct probe_flow *flow)
+static bool direct_can(const struct simulated_machine *machine, const struct probe_flow *flow)
 {
 	uint32_t from = flow->flow.from, to = flow->flow.to;
 	enum topology_kind source = kind_of(machine, from), sink = kind_of(machine, to);
@@ -117,7 +117,7 @@ static bool direct_can(const struct simulate_machine *machine, const struct prob
 	       (source == TOPOLOGY_NIC && sink == TOPOLOGY_GPU && is_gdr(machine, from, to));
 }
 
-bool simulate_machine_can(const struct simulate_machine *machine, const struct probe_flow *flow)
+bool simulated_machine_can(const struct simulated_machine *machine, const struct probe_flow *flow)
 {
 	struct topology_route route;
 
@@ -141,7 +141,7 @@ struct layout {
 	size_t both, out, in, kernel_out, kernel_in, device, cores, alone, count;
 };
 
-static struct layout layout_of(const struct simulate_machine *machine, size_t flow_count)
+static struct layout layout_of(const struct simulated_machine *machine, size_t flow_count)
 {
 	size_t links = machine->truth.link_count, vertices = machine->truth.vertex_count;
 	struct layout layout = { .both = 2 * links };
@@ -157,7 +157,7 @@ static struct layout layout_of(const struct simulate_machine *machine, size_t fl
 	return layout;
 }
 
-static double rate_of(const struct simulate_machine *machine, uint32_t directed, unsigned neighbours)
+static double rate_of(const struct simulated_machine *machine, uint32_t directed, unsigned neighbours)
 {
 	const struct topology_link *link = &machine->truth.links[directed / 2];
 	double rate = (double)link->capacity[directed % 2].rate_Bps;
@@ -169,7 +169,7 @@ static double rate_of(const struct simulate_machine *machine, uint32_t directed,
 }
 
 struct filling {
-	const struct simulate_machine *machine;
+	const struct simulated_machine *machine;
 	const struct probe_flow *flows;
 	struct layout layout;
 	unsigned neighbours;
@@ -185,7 +185,7 @@ static void charge(struct filling *filling, size_t row, size_t flow, double boun
 
 static void charge_links(struct filling *filling, size_t flow, const struct topology_route *route)
 {
-	const struct simulate_machine *machine = filling->machine;
+	const struct simulated_machine *machine = filling->machine;
 
 	for (size_t i = 0; i < route->count; i++) {
 		uint32_t directed = route->links[i];
@@ -202,7 +202,7 @@ static void charge_links(struct filling *filling, size_t flow, const struct topo
 }
 
 /* All that enters and leaves, over all links of the device. */
-static double device_rate(const struct simulate_machine *machine, uint32_t vertex)
+static double device_rate(const struct simulated_machine *machine, uint32_t vertex)
 {
 	double sum = 0;
 
@@ -215,7 +215,7 @@ static double device_rate(const struct simulate_machine *machine, uint32_t verte
 
 static void charge_engine(struct filling *filling, size_t flow, uint32_t vertex, bool out)
 {
-	const struct simulate_machine *machine = filling->machine;
+	const struct simulated_machine *machine = filling->machine;
 	const struct probe_rules *rules = &machine->rules;
 	uint32_t own = machine->own[vertex];
 	enum topology_kind kind = kind_of(machine, vertex);
@@ -233,14 +233,14 @@ static void charge_engine(struct filling *filling, size_t flow, uint32_t vertex,
 	charge(filling, rows + vertex, flow, part * rate, vertex);
 }
 
-static bool is_device(const struct simulate_machine *machine, uint32_t vertex)
+static bool is_device(const struct simulated_machine *machine, uint32_t vertex)
 {
 	return kind_of(machine, vertex) == TOPOLOGY_GPU || kind_of(machine, vertex) == TOPOLOGY_NIC;
 }
 
 static void charge_devices(struct filling *filling, size_t flow, const struct topology_route *route)
 {
-	const struct simulate_machine *machine = filling->machine;
+	const struct simulated_machine *machine = filling->machine;
 	const struct probe_flow *of = &filling->flows[flow];
 	uint32_t ends[] = { of->flow.from, of->flow.to };
 	bool nvlink = route->count && machine->truth.links[route->links[0] / 2].kind == TOPOLOGY_LINK_NVLINK;
@@ -267,7 +267,7 @@ static void charge_devices(struct filling *filling, size_t flow, const struct to
 /* Cores of the sending side copy, those of a CPU that is an end do the reading or the writing. */
 static void charge_cores(struct filling *filling, size_t flow)
 {
-	const struct simulate_machine *machine = filling->machine;
+	const struct simulated_machine *machine = filling->machine;
 	uint32_t from = filling->flows[flow].flow.from, to = filling->flows[flow].flow.to;
 	uint32_t cpu = kind_of(machine, to) == TOPOLOGY_CPU ? to : topology_cpu_of(&machine->truth, from);
 
@@ -276,7 +276,7 @@ static void charge_cores(struct filling *filling, size_t flow)
 	charge(filling, filling->layout.cores + cpu, flow, machine->rules.cores_Bps, cpu);
 }
 
-static double pair_part(const struct simulate_machine *machine, const struct probe_flow *flow,
+static double pair_part(const struct simulated_machine *machine, const struct probe_flow *flow,
 			enum topology_class path_class)
 {
 	const struct probe_rules *rules = &machine->rules;
@@ -296,7 +296,7 @@ static double pair_part(const struct simulate_machine *machine, const struct pro
 /* What this pair of ends gets, whatever its links could. */
 static void charge_alone(struct filling *filling, size_t flow, const struct topology_route *route)
 {
-	const struct simulate_machine *machine = filling->machine;
+	const struct simulated_machine *machine = filling->machine;
 	const struct topology_flow *of = &filling->flows[flow].flow;
 	double part = 1, narrowest = INFINITY;
 	size_t row = flow;
@@ -335,14 +335,14 @@ static void rows_compact(struct probe_simulated_rows *rows)
 	rows->count = kept;
 }
 
-void simulate_rows_fini(struct probe_simulated_rows *rows)
+void simulated_rows_fini(struct probe_simulated_rows *rows)
 {
 	sys_free(rows->arrays);
 	memset(rows, 0, sizeof(*rows));
 }
 
-int simulate_rows_of(const struct simulate_machine *machine, const struct probe_flow *flows, size_t count,
-		     unsigned neighbours, struct probe_simulated_rows *ret)
+int simulated_rows_of(const struct simulated_machine *machine, const struct probe_flow *flows, size_t count,
+		      unsigned neighbours, struct probe_simulated_rows *ret)
 {
 	struct layout layout = layout_of(machine, count);
 	struct probe_simulated_rows rows = { .count = layout.count, .flow_count = count };
@@ -360,9 +360,9 @@ int simulate_rows_of(const struct simulate_machine *machine, const struct probe_
 	for (size_t i = 0; i < count; i++) {
 		struct topology_route route;
 
-		if (!simulate_machine_can(machine, &flows[i]) ||
+		if (!simulated_machine_can(machine, &flows[i]) ||
 		    measure_experiments_route(&machine->truth, &flows[i].flow, &route) < 0) {
-			simulate_rows_fini(&rows);
+			simulated_rows_fini(&rows);
 			return -ENOTSUP;
 		}
 		charge_links(&filling, i, &route);

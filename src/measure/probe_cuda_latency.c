@@ -104,7 +104,7 @@ static int least_time(struct probe_cuda *cuda, int gpu, const struct timer *time
 	return 0;
 }
 
-int probe_cuda_chase(struct probe_cuda *cuda, const struct probe_cuda_plan *plan, uint64_t *ret_ns, struct diag *diag)
+int probe_cuda_latency(struct probe_cuda *cuda, const struct probe_cuda_plan *plan, uint64_t *ret_ns, struct diag *diag)
 {
 	struct timer timer = { NULL, NULL, NULL };
 	struct probe_cuda_buffer *buffer = NULL;

@@ -4,8 +4,8 @@
  * nothing with the inference or with topology_share, and they are not max-min fair. It does not sleep: the time that a
  * run would have taken is in probe_rates.time_ns. The same seed gives the same rates. One thread.
  */
-#ifndef TRIBUTARY_MEASURE_SIMULATE_PROBE_H
-#define TRIBUTARY_MEASURE_SIMULATE_PROBE_H
+#ifndef TRIBUTARY_MEASURE_SIMULATED_PROBE_H
+#define TRIBUTARY_MEASURE_SIMULATED_PROBE_H
 
 #include "measure/probe.h"
 
@@ -53,24 +53,24 @@ struct probe_rules {
 	uint64_t latency_ns;           /* of a copy, without the links' own */
 };
 
-void simulate_rules_init(struct probe_rules *rules); /* no rule, no noise, P2P everywhere, no cores */
+void simulated_rules_init(struct probe_rules *rules); /* no rule, no noise, P2P everywhere, no cores */
 /* "key value ..." a line, '#' to the end of a line is a comment. -EINVAL with line and reason in *diag. */
-int simulate_rules_read(const char *text, size_t bytes, struct probe_rules *ret, struct diag *diag);
+int simulated_rules_read(const char *text, size_t bytes, struct probe_rules *ret, struct diag *diag);
 
 /*
  * FOLDER/machine.topology and FOLDER/rules. Errors: as the system said, or -EINVAL; file, line and reason in *diag.
  * The caller ends *ret_truth with topology_fini.
  */
-int simulate_probe_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
-			struct diag *diag);
+int simulated_probe_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
+			 struct diag *diag);
 /* What discovery would see of the machine: nominal rates, and nothing that was measured. */
-int simulate_probe_hide(const struct topology *truth, struct topology *ret);
+int simulated_probe_hide(const struct topology *truth, struct topology *ret);
 
 /* Copies both; the flows of runs name vertices of `truth`. -EINVAL: a rule names what is not there. */
-int simulate_probe_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
-			struct probe **ret);
+int simulated_probe_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
+			 struct probe **ret);
 /* The rates without noise, ramp or neighbours. -ENOTSUP as probe_ops.run. */
-int simulate_probe_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps);
+int simulated_probe_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps);
 
 /*
  * For tests that need to know what could be reached: the constraints of a set of flows, sum of weight × rate <= bound
@@ -84,8 +84,8 @@ struct probe_simulated_rows {
 	uint32_t *directed; /* of each row */
 	uint32_t *device; /* of each row: whose rule it is, if it is about one device (its engines, its total) or CPU */
 };
-int simulate_probe_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
-			       struct probe_simulated_rows *ret);
-void simulate_rows_fini(struct probe_simulated_rows *rows);
+int simulated_probe_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
+				struct probe_simulated_rows *ret);
+void simulated_rows_fini(struct probe_simulated_rows *rows);
 
 #endif

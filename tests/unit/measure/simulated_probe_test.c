@@ -1,4 +1,4 @@
-#include "measure/simulate_probe.h"
+#include "measure/simulated_probe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void build(struct fixture *fixture)
 	uint32_t bridge, switch0;
 
 	topology_init(truth);
-	simulate_rules_init(&fixture->rules);
+	simulated_rules_init(&fixture->rules);
 	fixture->rules.cores_Bps = 30e9;
 	fixture->cpu = truth_cpu(truth, 0, 100);
 	fixture->memory = topology_find(truth, "memory0");
@@ -55,7 +55,7 @@ static void build(struct fixture *fixture)
 
 static void start(struct fixture *fixture)
 {
-	assert_int_equal(simulate_probe_open(&fixture->truth, &fixture->rules, 1, &fixture->probe), 0);
+	assert_int_equal(simulated_probe_open(&fixture->truth, &fixture->rules, 1, &fixture->probe), 0);
 }
 
 static void end(struct fixture *fixture)
@@ -73,7 +73,7 @@ static void expect(struct fixture *fixture, const struct probe_flow *flows, size
 {
 	double rates[8];
 
-	assert_int_equal(simulate_probe_solve(fixture->probe, flows, count, rates), 0);
+	assert_int_equal(simulated_probe_solve(fixture->probe, flows, count, rates), 0);
 	for (size_t i = 0; i < count; i++)
 		if (fabs(rates[i] / 1e9 - rates_GBps[i]) > 0.003 * rates_GBps[i])
 			fail_msg("flow %zu gets %.3f GB/s, not %.3f", i, rates[i] / 1e9, rates_GBps[i]);
@@ -277,7 +277,7 @@ static void stop_ends_a_run_and_a_strange_flow_is_refused(void **state)
 	build(&fixture);
 	fixture.rules.neighbour_count = 1;
 	fixture.rules.neighbours[0].link[0] = 'x';
-	assert_int_equal(simulate_probe_open(&fixture.truth, &fixture.rules, 1, &fixture.probe), -EINVAL);
+	assert_int_equal(simulated_probe_open(&fixture.truth, &fixture.rules, 1, &fixture.probe), -EINVAL);
 	topology_fini(&fixture.truth);
 }
 
@@ -296,12 +296,12 @@ static void rates_of_random_machines_are_feasible_and_leave_nothing_over(void **
 		size_t all, count = 1 + seed % 10;
 
 		truth_random(seed, &truth, &rules);
-		assert_int_equal(simulate_probe_open(&truth, &rules, 1, &probe), 0);
+		assert_int_equal(simulated_probe_open(&truth, &rules, 1, &probe), 0);
 		all = oracle_flows(&truth, probe, &flows);
 		for (size_t i = 0; i < count; i++)
 			flows[i] = flows[i + random_below(&random, all - i)];
-		assert_int_equal(simulate_probe_solve(probe, flows, count, rates), 0);
-		assert_int_equal(simulate_probe_constraints(probe, flows, count, &rows), 0);
+		assert_int_equal(simulated_probe_solve(probe, flows, count, rates), 0);
+		assert_int_equal(simulated_probe_constraints(probe, flows, count, &rows), 0);
 		for (size_t i = 0; i < count; i++) {
 			bool full = false;
 
@@ -315,7 +315,7 @@ static void rates_of_random_machines_are_feasible_and_leave_nothing_over(void **
 			}
 			assert_true(full);
 		}
-		simulate_rows_fini(&rows);
+		simulated_rows_fini(&rows);
 		free(flows);
 		probe->ops->close(probe);
 		topology_fini(&truth);
@@ -343,7 +343,7 @@ static void rules_are_read_and_wrong_ones_refused(void **state)
 	struct diag diag = { 0 };
 
 	(void)state;
-	assert_int_equal(simulate_rules_read(text, sizeof(text) - 1, &rules, &diag), 0);
+	assert_int_equal(simulated_rules_read(text, sizeof(text) - 1, &rules, &diag), 0);
 	assert_int_equal(rules.p2p, PROBE_RULES_P2P_SOCKET);
 	assert_true(rules.both[TOPOLOGY_LINK_PCI] == 0.85 && rules.both[TOPOLOGY_LINK_MEMORY] == 1);
 	assert_true(rules.engine_in[TOPOLOGY_GPU] == 0.9 && rules.cores_Bps == 12.5e9 && rules.noise == 0.02);
@@ -355,7 +355,7 @@ static void rules_are_read_and_wrong_ones_refused(void **state)
 		char line[128];
 
 		snprintf(line, sizeof(line), "noise 0.02\n%s\n", wrong[i]);
-		assert_int_equal(simulate_rules_read(line, strlen(line), &rules, &diag), -EINVAL);
+		assert_int_equal(simulated_rules_read(line, strlen(line), &rules, &diag), -EINVAL);
 		assert_int_equal(diag.line, 2);
 	}
 }
@@ -367,7 +367,7 @@ static void what_discovery_sees_has_nothing_that_was_measured(void **state)
 
 	(void)state;
 	build(&fixture);
-	assert_int_equal(simulate_probe_hide(&fixture.truth, &hidden), 0);
+	assert_int_equal(simulated_probe_hide(&fixture.truth, &hidden), 0);
 	assert_int_equal(hidden.vertex_count, fixture.truth.vertex_count);
 	for (size_t i = 0; i < hidden.link_count; i++)
 		for (size_t j = 0; j < 2; j++) {
@@ -377,7 +377,7 @@ static void what_discovery_sees_has_nothing_that_was_measured(void **state)
 		}
 	topology_fini(&hidden);
 	topology_fini(&fixture.truth);
-	assert_true(simulate_probe_read("/nonexistent", &hidden, &fixture.rules, &(struct diag){ 0 }) < 0);
+	assert_true(simulated_probe_read("/nonexistent", &hidden, &fixture.rules, &(struct diag){ 0 }) < 0);
 }
 
 static void latency_is_that_of_the_way_and_of_each_copy(void **state)

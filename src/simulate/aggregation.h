@@ -1,9 +1,9 @@
 /*
- * Who aggregates how much on a rail (docs/design/aggregation.md), for any number of hosts: the engine's own rules
+ * What each host and aggregator sums of a simulated operation, on one rail (docs/design/aggregation.md), for any number of hosts: the engine's own rules
  * (aggregate/schedule_shares.h). Pure.
  */
-#ifndef TRIBUTARY_SIMULATE_TIERS_H
-#define TRIBUTARY_SIMULATE_TIERS_H
+#ifndef TRIBUTARY_SIMULATE_AGGREGATION_H
+#define TRIBUTARY_SIMULATE_AGGREGATION_H
 
 #include "simulate/job_internal.h"
 
@@ -19,7 +19,7 @@ struct simulate_leaf {
 	size_t hosts;      /* result */
 };
 /* The job's leaves on a rail, as the shares know them, and where each place is. */
-struct simulate_tiers {
+struct simulate_aggregation {
 	void *arrays;                  /* the block of all of these */
 	struct simulate_place *places; /* hosts first */
 	struct simulate_end *ends;     /* of places */
@@ -33,14 +33,15 @@ struct simulate_tiers {
  * The first place is a host. An aggregator with less than a quarter of the hosts' median gets nothing. *ret: seconds that
  * the slowest link takes for each byte. -ENOMEM.
  */
-int simulate_tiers_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
-			 size_t leaf_count, double *ret_s_per_B);
+int simulate_aggregation_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
+			       size_t leaf_count, double *ret_s_per_B);
 
-int simulate_tiers_by_steps(struct simulate_build *build, const struct simulate_tiers *tiers);
+int simulate_aggregation_by_steps(struct simulate_build *build, const struct simulate_aggregation *aggregation);
 /*
  * What it takes alone, worked out from as many calls as fill the links and go on for a while: the cost does not depend on
  * the bytes. The build's network stays as it is.
  */
-int simulate_tiers_by_window(struct simulate_build *build, const struct simulate_tiers *tiers, double *ret_s);
+int simulate_aggregation_by_window(struct simulate_build *build, const struct simulate_aggregation *aggregation,
+				   double *ret_s);
 
 #endif

@@ -19,14 +19,14 @@ static const char *get(const char *name)
 	return NULL;
 }
 
-static int find(const char *const *pairs, const char *master, struct clusterprobe_placement *ret)
+static int find(const char *const *pairs, const char *master, struct clusterprobe_launch *ret)
 {
 	struct diag diag = { 0 };
 	int r;
 
 	environment = pairs;
 	memset(ret, 0, sizeof(*ret));
-	r = clusterprobe_placement_find(get, master, ret, &diag);
+	r = clusterprobe_launch_find(get, master, ret, &diag);
 	assert_int_equal(r < 0, diag.text[0] != '\0');
 	return r;
 }
@@ -34,13 +34,13 @@ static int find(const char *const *pairs, const char *master, struct clusterprob
 static void check(const char *const *pairs, const char *master, uint32_t rank, uint32_t size, const char *address,
 		  uint16_t port)
 {
-	struct clusterprobe_placement placement;
+	struct clusterprobe_launch launch;
 
-	assert_int_equal(find(pairs, master, &placement), 0);
-	assert_int_equal(placement.rank, rank);
-	assert_int_equal(placement.size, size);
-	assert_string_equal(placement.address, address);
-	assert_int_equal(placement.port, port);
+	assert_int_equal(find(pairs, master, &launch), 0);
+	assert_int_equal(launch.rank, rank);
+	assert_int_equal(launch.size, size);
+	assert_string_equal(launch.address, address);
+	assert_int_equal(launch.port, port);
 }
 
 static void every_launcher_is_understood(void **state)
@@ -73,7 +73,7 @@ static void master_may_be_said(void **state)
 	static const char *const job[] = {
 		"RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT", "9", NULL
 	};
-	struct clusterprobe_placement placement;
+	struct clusterprobe_launch launch;
 
 	(void)state;
 	check(job, "h1", 0, 2, "h1", 9);
@@ -81,29 +81,28 @@ static void master_may_be_said(void **state)
 	check(job, "fe80::1", 0, 2, "fe80::1", 9);
 	check(job, "[fe80::1]:51", 0, 2, "fe80::1", 51);
 	check(job, "[fe80::1]", 0, 2, "fe80::1", 9);
-	assert_int_equal(find(job, "h1:0", &placement), -EINVAL);
-	assert_int_equal(find(job, ":50", &placement), -EINVAL);
-	assert_int_equal(find(job, "[]:50", &placement), -EINVAL);
-	assert_int_equal(find(job, "[fe80::1", &placement), -EINVAL);
+	assert_int_equal(find(job, "h1:0", &launch), -EINVAL);
+	assert_int_equal(find(job, ":50", &launch), -EINVAL);
+	assert_int_equal(find(job, "[]:50", &launch), -EINVAL);
+	assert_int_equal(find(job, "[fe80::1", &launch), -EINVAL);
 }
 
 static void what_is_missing_or_wrong_is_said(void **state)
 {
-	struct clusterprobe_placement placement;
+	struct clusterprobe_launch launch;
 
 	(void)state;
-	assert_int_equal(find((const char *const[]){ NULL }, NULL, &placement), -EINVAL);
-	assert_int_equal(find((const char *const[]){ "RANK", "1", "WORLD_SIZE", "2", NULL }, NULL, &placement),
-			 -EINVAL);
-	assert_int_equal(find((const char *const[]){ "RANK", "2", "WORLD_SIZE", "2", "MASTER_ADDR", "a", NULL }, NULL,
-			      &placement),
-			 -EINVAL);
-	assert_int_equal(find((const char *const[]){ "RANK", "0", "WORLD_SIZE", "1", "MASTER_ADDR", "a", NULL }, NULL,
-			      &placement),
-			 -EINVAL);
+	assert_int_equal(find((const char *const[]){ NULL }, NULL, &launch), -EINVAL);
+	assert_int_equal(find((const char *const[]){ "RANK", "1", "WORLD_SIZE", "2", NULL }, NULL, &launch), -EINVAL);
+	assert_int_equal(
+		find((const char *const[]){ "RANK", "2", "WORLD_SIZE", "2", "MASTER_ADDR", "a", NULL }, NULL, &launch),
+		-EINVAL);
+	assert_int_equal(
+		find((const char *const[]){ "RANK", "0", "WORLD_SIZE", "1", "MASTER_ADDR", "a", NULL }, NULL, &launch),
+		-EINVAL);
 	assert_int_equal(find((const char *const[]){ "RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT",
 						     "65535", NULL },
-			      NULL, &placement),
+			      NULL, &launch),
 			 -EINVAL);
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Launchers, and what each calls rank and size. torchrun's are also the test-bed's. */
+/* Launchers, and what each calls rank and size; plugin/steer/settings.c has those of jobs. torchrun's are also the test-bed's. */
 static const struct {
 	const char *launcher, *rank, *size;
 } launchers[] = {
@@ -15,7 +15,7 @@ static const struct {
 	{ "Slurm", "SLURM_PROCID", "SLURM_NTASKS" }, { "PMIx", "PMIX_RANK", "PMIX_SIZE" },
 };
 
-static int find_rank(const char *(*get)(const char *name), struct clusterprobe_placement *ret, struct diag *diag)
+static int find_rank(const char *(*get)(const char *name), struct clusterprobe_launch *ret, struct diag *diag)
 {
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(*launchers); i++) {
 		const char *rank = get(launchers[i].rank), *size = get(launchers[i].size);
@@ -61,7 +61,7 @@ static void first_of_list(const char *list, char *ret, size_t ret_bytes)
 	ret[at] = '\0';
 }
 
-static int split_master(const char *text, struct clusterprobe_placement *ret, struct diag *diag)
+static int split_master(const char *text, struct clusterprobe_launch *ret, struct diag *diag)
 {
 	const char *end = strrchr(text, ':'), *close = strchr(text, ']');
 	size_t bytes = strlen(text), skip = *text == '[';
@@ -87,7 +87,7 @@ wrong:
 	return -EINVAL;
 }
 
-static int find_port(const char *(*get)(const char *name), struct clusterprobe_placement *ret, struct diag *diag)
+static int find_port(const char *(*get)(const char *name), struct clusterprobe_launch *ret, struct diag *diag)
 {
 	const char *text = get("MASTER_PORT");
 	uint64_t port;
@@ -104,31 +104,31 @@ static int find_port(const char *(*get)(const char *name), struct clusterprobe_p
 	return 0;
 }
 
-int clusterprobe_placement_find(const char *(*get)(const char *name), const char *master,
-				struct clusterprobe_placement *ret, struct diag *diag)
+int clusterprobe_launch_find(const char *(*get)(const char *name), const char *master, struct clusterprobe_launch *ret,
+			     struct diag *diag)
 {
-	struct clusterprobe_placement placement = { 0 };
+	struct clusterprobe_launch launch = { 0 };
 	const char *address = get("MASTER_ADDR"), *list = get("SLURM_STEP_NODELIST");
-	int r = find_rank(get, &placement, diag);
+	int r = find_rank(get, &launch, diag);
 
 	if (r == 0)
-		r = find_port(get, &placement, diag);
+		r = find_port(get, &launch, diag);
 	if (r == 0 && master)
-		r = split_master(master, &placement, diag);
+		r = split_master(master, &launch, diag);
 	if (r < 0)
 		return r;
 	if (!list)
 		list = get("SLURM_JOB_NODELIST");
 	if (!master && address && *address)
-		snprintf(placement.address, sizeof(placement.address), "%s", address);
+		snprintf(launch.address, sizeof(launch.address), "%s", address);
 	else if (!master && list)
-		first_of_list(list, placement.address, sizeof(placement.address));
-	if (!placement.address[0]) {
+		first_of_list(list, launch.address, sizeof(launch.address));
+	if (!launch.address[0]) {
 		diag_set(diag, 0, 0,
 			 "nobody says where rank 0 is: set MASTER_ADDR to its address on every host (mpirun -x "
 			 "MASTER_ADDR=...), or give --master ADDRESS");
 		return -EINVAL;
 	}
-	*ret = placement;
+	*ret = launch;
 	return 0;
 }

@@ -1,9 +1,9 @@
-#include "measure/simulate_probe.h"
+#include "measure/simulated_probe.h"
 
 #include "base/random.h"
 #include "base/sys.h"
 #include "base/text_file.h"
-#include "measure/simulate_machine.h"
+#include "measure/simulated_machine.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,7 +23,7 @@ struct solved {
 
 struct simulated {
 	struct probe probe; /* first */
-	struct simulate_machine machine;
+	struct simulated_machine machine;
 	uint64_t random;
 	uint64_t now_ns;
 	struct solved *solved;
@@ -62,14 +62,14 @@ static int solve_anew(struct simulated *simulated, const struct probe_flow *flow
 	struct solved *solved;
 	struct probe_flow *kept;
 	double *rates;
-	int r = simulate_rows_of(&simulated->machine, flows, count, neighbours, &rows);
+	int r = simulated_rows_of(&simulated->machine, flows, count, neighbours, &rows);
 
 	if (r < 0)
 		return r;
 	solved = sys_zalloc_arrays(
 		(struct sys_array[]){ SYS_ARRAY(solved, 1), SYS_ARRAY(kept, count), SYS_ARRAY(rates, count) }, 3);
-	r = solved ? simulate_solve(&rows, rates) : -ENOMEM;
-	simulate_rows_fini(&rows);
+	r = solved ? simulated_solve(&rows, rates) : -ENOMEM;
+	simulated_rows_fini(&rows);
 	if (r < 0) {
 		sys_free(solved);
 		return r;
@@ -168,7 +168,7 @@ static struct simulated *simulated_of(struct probe *probe)
 
 static bool simulated_can(struct probe *probe, const struct probe_flow *flow)
 {
-	return simulate_machine_can(&simulated_of(probe)->machine, flow);
+	return simulated_machine_can(&simulated_of(probe)->machine, flow);
 }
 
 static int simulated_run(struct probe *probe, const struct probe_flow *flows, size_t count, uint64_t duration_ns,
@@ -206,7 +206,7 @@ static int simulated_latency(struct probe *probe, const struct probe_flow *flow,
 	struct simulated *simulated = simulated_of(probe);
 	struct topology_route route;
 
-	if (!simulate_machine_can(&simulated->machine, flow) ||
+	if (!simulated_machine_can(&simulated->machine, flow) ||
 	    measure_experiments_route(&simulated->machine.truth, &flow->flow, &route) < 0) {
 		diag_set(diag, 0, 0, "the simulated machine cannot move this flow");
 		return -ENOTSUP;
@@ -227,7 +227,7 @@ static void simulated_close(struct probe *probe)
 		sys_free(simulated->solved);
 		simulated->solved = next;
 	}
-	simulate_machine_fini(&simulated->machine);
+	simulated_machine_fini(&simulated->machine);
 	sys_free(simulated);
 }
 
@@ -239,15 +239,15 @@ static const struct probe_ops simulated_ops = {
 	.close = simulated_close,
 };
 
-int simulate_probe_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
-			struct probe **ret)
+int simulated_probe_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
+			 struct probe **ret)
 {
 	struct simulated *simulated = sys_zalloc(sizeof(*simulated));
 	int r;
 
 	if (!simulated)
 		return -ENOMEM;
-	r = simulate_machine_init(&simulated->machine, truth, rules);
+	r = simulated_machine_init(&simulated->machine, truth, rules);
 	if (r < 0) {
 		sys_free(simulated);
 		return r;
@@ -258,7 +258,7 @@ int simulate_probe_open(const struct topology *truth, const struct probe_rules *
 	return 0;
 }
 
-int simulate_probe_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps)
+int simulated_probe_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps)
 {
 	const double *rates;
 	int r = solve(simulated_of(probe), flows, count, 0, &rates);
@@ -268,15 +268,15 @@ int simulate_probe_solve(struct probe *probe, const struct probe_flow *flows, si
 	return r;
 }
 
-int simulate_probe_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
-			       struct probe_simulated_rows *ret)
+int simulated_probe_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
+				struct probe_simulated_rows *ret)
 {
-	return simulate_rows_of(&simulated_of(probe)->machine, flows, count, 0, ret);
+	return simulated_rows_of(&simulated_of(probe)->machine, flows, count, 0, ret);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ files */
 
-int simulate_probe_hide(const struct topology *truth, struct topology *ret)
+int simulated_probe_hide(const struct topology *truth, struct topology *ret)
 {
 	struct topology hidden;
 	uint32_t index;
@@ -318,8 +318,8 @@ static int read_file(const char *folder, const char *name, char **ret, size_t *r
 	return text_file_read(&kind, path, FILE_BYTES_MAX, ret, ret_bytes, diag);
 }
 
-int simulate_probe_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
-			struct diag *diag)
+int simulated_probe_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
+			 struct diag *diag)
 {
 	char *text = NULL;
 	size_t bytes = 0;
@@ -327,7 +327,7 @@ int simulate_probe_read(const char *folder, struct topology *ret_truth, struct p
 	int r = read_file(folder, "rules", &text, &bytes, diag);
 
 	if (r == 0)
-		r = simulate_rules_read(text, bytes, &rules, diag);
+		r = simulated_rules_read(text, bytes, &rules, diag);
 	sys_free(text);
 	text = NULL;
 	if (r == 0)

@@ -3,7 +3,7 @@
  * their sums to the root, and the result goes back the same way. A host begins a call when the one that many before it is
  * through (operations in flight): all of it is there, and with aggregators all hosts have said so to each other.
  */
-#include "simulate/tiers.h"
+#include "simulate/aggregation.h"
 
 #include "aggregate/schedule.h"
 #include "base/sys.h"
@@ -23,7 +23,7 @@ enum {
 
 struct steps {
 	struct simulate_build *build;
-	const struct simulate_tiers *tiers;
+	const struct simulate_aggregation *aggregation;
 	size_t host_count;
 	struct schedule *schedule;
 	void *arrays; /* the block of all of these */
@@ -54,17 +54,17 @@ static int make_schedule(struct steps *steps)
 	if (!group)
 		return -ENOMEM;
 	group->member_count = steps->host_count;
-	group->node_count = group->host_count = steps->tiers->place_count;
-	group->leaf_count = steps->tiers->leaf_count;
-	for (size_t i = 0; i < steps->tiers->place_count; i++)
-		group->nodes[i] =
-			(struct schedule_node){ .host = (uint16_t)i,
-						.leaf = (uint16_t)steps->tiers->places[i].leaf,
-						.rate_Bps = (uint64_t)known_rate(steps->tiers->places[i].rate_Bps),
-						.aggregator = steps->tiers->places[i].aggregator };
-	for (size_t i = 0; i < steps->tiers->leaf_count; i++)
+	group->node_count = group->host_count = steps->aggregation->place_count;
+	group->leaf_count = steps->aggregation->leaf_count;
+	for (size_t i = 0; i < steps->aggregation->place_count; i++)
+		group->nodes[i] = (struct schedule_node){ .host = (uint16_t)i,
+							  .leaf = (uint16_t)steps->aggregation->places[i].leaf,
+							  .rate_Bps = (uint64_t)known_rate(
+								  steps->aggregation->places[i].rate_Bps),
+							  .aggregator = steps->aggregation->places[i].aggregator };
+	for (size_t i = 0; i < steps->aggregation->leaf_count; i++)
 		group->uplink_out_Bps[i] = group->uplink_in_Bps[i] =
-			(uint64_t)known_rate(steps->tiers->leaves[i].uplink_Bps);
+			(uint64_t)known_rate(steps->aggregation->leaves[i].uplink_Bps);
 	r = schedule_new(group, &steps->schedule);
 	sys_free(group);
 	return r;
@@ -72,8 +72,8 @@ static int make_schedule(struct steps *steps)
 
 static int pass_on(struct steps *steps, size_t from, size_t to, double bytes, uint32_t *ret)
 {
-	return simulate_send(steps->build, steps->tiers->ends[from], steps->tiers->ends[to], SIMULATE_PATTERN_COUNT,
-			     bytes, ret);
+	return simulate_send(steps->build, steps->aggregation->ends[from], steps->aggregation->ends[to],
+			     SIMULATE_PATTERN_COUNT, bytes, ret);
 }
 
 /* A host sends its inputs oldest first, a few at once: the next one begins when one of these is sent. */
@@ -114,7 +114,7 @@ static int after_leaf(struct steps *steps, size_t leaf, uint32_t flow)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < steps->host_count; i++) {
-		if (steps->tiers->places[i].leaf != leaf)
+		if (steps->aggregation->places[i].leaf != leaf)
 			continue;
 		r = steps->inputs[i] == SIMULATE_NONE ? after_begin(steps, i, flow)
 						      : after(steps, flow, steps->inputs[i]);
@@ -127,7 +127,7 @@ static int go_up(struct steps *steps, const struct schedule_segment *segment, do
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < steps->host_count; i++) {
-		uint16_t to = segment->leaf_node[steps->tiers->places[i].leaf];
+		uint16_t to = segment->leaf_node[steps->aggregation->places[i].leaf];
 
 		steps->inputs[i] = SIMULATE_NONE;
 		if (to == i)
@@ -136,7 +136,7 @@ static int go_up(struct steps *steps, const struct schedule_segment *segment, do
 		if (r == 0)
 			r = after_begin(steps, i, steps->inputs[i]);
 	}
-	for (size_t leaf = 0; r == 0 && leaf < steps->tiers->leaf_count; leaf++) {
+	for (size_t leaf = 0; r == 0 && leaf < steps->aggregation->leaf_count; leaf++) {
 		steps->sums[leaf] = SIMULATE_NONE;
 		if (leaf == segment->root_leaf || segment->leaf_node[leaf] == SCHEDULE_NONE)
 			continue;
@@ -155,9 +155,9 @@ static int go_down(struct steps *steps, const struct schedule_segment *segment, 
 
 	if (r == 0)
 		r = after_leaf(steps, segment->root_leaf, root);
-	for (size_t leaf = 0; r == 0 && leaf < steps->tiers->leaf_count; leaf++)
+	for (size_t leaf = 0; r == 0 && leaf < steps->aggregation->leaf_count; leaf++)
 		r = after(steps, root, steps->sums[leaf]);
-	for (size_t leaf = 0; r == 0 && leaf < steps->tiers->leaf_count; leaf++) {
+	for (size_t leaf = 0; r == 0 && leaf < steps->aggregation->leaf_count; leaf++) {
 		uint32_t result = root;
 
 		if (segment->leaf_node[leaf] == SCHEDULE_NONE)
@@ -170,7 +170,7 @@ static int go_down(struct steps *steps, const struct schedule_segment *segment, 
 		for (size_t i = 0; r == 0 && i < steps->host_count; i++) {
 			uint32_t done = result;
 
-			if (steps->tiers->places[i].leaf != leaf)
+			if (steps->aggregation->places[i].leaf != leaf)
 				continue;
 			if (segment->leaf_node[leaf] != i)
 				r = pass_on(steps, segment->leaf_node[leaf], i, bytes, &done);
@@ -189,7 +189,7 @@ static uint64_t slowest_Bps(const struct steps *steps)
 	double rate_Bps = INFINITY;
 
 	for (size_t i = 0; i < steps->host_count; i++)
-		rate_Bps = fmin(rate_Bps, steps->tiers->places[i].rate_Bps);
+		rate_Bps = fmin(rate_Bps, steps->aggregation->places[i].rate_Bps);
 	return (uint64_t)known_rate(rate_Bps);
 }
 
@@ -213,11 +213,12 @@ static int steps_init(struct steps *steps)
 							      schedule_segment_least_bytes(slowest_Bps(steps)));
 	steps->in_flight = build->settings->in_flight > 1 ? build->settings->in_flight : 1;
 	steps->word_s = steps->latency_s + (slowest_Bps(steps) ? WORD_BEHIND_BYTES / (double)slowest_Bps(steps) : 0);
-	for (size_t i = 0; i < steps->tiers->place_count; i++)
-		steps->served |= steps->tiers->places[i].aggregator;
+	for (size_t i = 0; i < steps->aggregation->place_count; i++)
+		steps->served |= steps->aggregation->places[i].aggregator;
 	steps->abreast = steps->served ? abreast_to_aggregators(steps) : ABREAST;
 	steps->arrays = sys_zalloc_arrays(
-		(struct sys_array[]){ SYS_ARRAY(steps->inputs, hosts), SYS_ARRAY(steps->sums, steps->tiers->leaf_count),
+		(struct sys_array[]){ SYS_ARRAY(steps->inputs, hosts),
+				      SYS_ARRAY(steps->sums, steps->aggregation->leaf_count),
 				      SYS_ARRAY(steps->through, steps->in_flight * hosts),
 				      SYS_ARRAY(steps->drained, hosts), SYS_ARRAY(steps->words, 2 * hosts),
 				      SYS_ARRAY(steps->sent, hosts * steps->abreast), SYS_ARRAY(steps->turns, hosts) },
@@ -257,7 +258,7 @@ static int begin_call(struct steps *steps)
 }
 
 /*
- * With aggregators (confirm.c): in step k every host tells the one 2^k places on that it has the call, and what it has
+ * With aggregators (commit.c): in step k every host tells the one 2^k places on that it has the call, and what it has
  * heard. A few agreements are open at a time, and they end in the order of calls.
  */
 static int agree(struct steps *steps, uint32_t *words)
@@ -330,17 +331,17 @@ static int add_calls(struct steps *steps, double bytes)
 	return r;
 }
 
-static struct steps steps_of(struct simulate_build *build, const struct simulate_tiers *tiers)
+static struct steps steps_of(struct simulate_build *build, const struct simulate_aggregation *aggregation)
 {
 	return (struct steps){ .build = build,
-			       .tiers = tiers,
+			       .aggregation = aggregation,
 			       .host_count = build->job->host_count,
 			       .latency_s = build->settings->latency_s };
 }
 
-int simulate_tiers_by_steps(struct simulate_build *build, const struct simulate_tiers *tiers)
+int simulate_aggregation_by_steps(struct simulate_build *build, const struct simulate_aggregation *aggregation)
 {
-	struct steps steps = steps_of(build, tiers);
+	struct steps steps = steps_of(build, aggregation);
 	int r = steps_init(&steps);
 
 	if (r == 0)
@@ -366,7 +367,7 @@ static struct window window_of(const struct steps *steps, double calls)
 {
 	const struct simulate_settings *settings = steps->build->settings;
 	double flows = ceil(steps->operation_bytes / steps->segment_bytes) *
-		       (2 * (double)steps->host_count + (double)steps->tiers->leaf_count);
+		       (2 * (double)steps->host_count + (double)steps->aggregation->leaf_count);
 	double many = fmin(ceil(calls), fmax((double)settings->window_steps / flows, LEAST * settings->in_flight));
 	struct window window = { .calls = (size_t)many };
 
@@ -411,9 +412,10 @@ static int run_window(struct steps *steps, const struct window *window, double b
 	return r;
 }
 
-int simulate_tiers_by_window(struct simulate_build *build, const struct simulate_tiers *tiers, double *ret_s)
+int simulate_aggregation_by_window(struct simulate_build *build, const struct simulate_aggregation *aggregation,
+				   double *ret_s)
 {
-	struct steps steps = steps_of(build, tiers);
+	struct steps steps = steps_of(build, aggregation);
 	struct flow_network *network = build->network;
 	int r = flow_network_new(build->capacity_Bps, simulate_link_count(build->fabric), &build->network);
 

@@ -1,4 +1,4 @@
-#include "simulate/tiers.h"
+#include "simulate/aggregation.h"
 
 #include "aggregate/schedule_shares.h"
 #include "base/sys.h"
@@ -69,8 +69,8 @@ static int work_init(struct work *work, size_t place_count, size_t leaf_count)
 	return 0;
 }
 
-int simulate_tiers_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
-			 size_t leaf_count, double *ret_s_per_B)
+int simulate_aggregation_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
+			       size_t leaf_count, double *ret_s_per_B)
 {
 	double median_Bps = 0, most_Bps = unbounded_Bps(places, place_count, leaves, leaf_count);
 	struct schedule_problem problem = { .leaf_count = leaf_count };
