@@ -1,6 +1,6 @@
 /*
  * Members that do not post the same operations must hear of it. What each has posted goes ahead of its input of a small
- * operation, and of a large one in a message of its own, to one member: the root, which is the same for equal numbers,
+ * operation, or in a message of its own where that is long, to one member: the root, which is the same for equal numbers,
  * so the messages meet however different the operations are. With TRIBUTARY_VERIFY the results are compared, too.
  */
 #include "aggregate/group.h"
@@ -57,7 +57,7 @@ bool check_same(struct group *group, const struct operation *operation, const st
 	return false;
 }
 
-/* --------------------------------------------------------------------------------------------- of large operations */
+/* --------------------------------------------------------------------------------------------- in a message of its own */
 
 unsigned check_waits(const struct group *group, const struct operation *operation)
 {

@@ -40,7 +40,8 @@ static bool has_header(const struct exchange *exchange, size_t to)
 {
 	const struct operation *operation = exchange->operation;
 
-	return !exchange->recomputes && (operation->scheme == OPERATION_FLAT || operation->root == to);
+	return !exchange->recomputes && !operation->check_apart &&
+	       (operation->scheme == OPERATION_FLAT || operation->root == to);
 }
 
 static bool sends_results(const struct exchange *exchange)
@@ -167,7 +168,7 @@ void exchange_begin(struct group *group, struct exchange *exchange)
 	struct part own = part_of(group, exchange, group->self);
 
 	exchange->missing = own.bytes || flat ? group->count - 1 : 0;
-	operation->waits = (unsigned)exchange->missing * (flat ? 1 : 2); /* inputs, and the result to all */
+	operation->waits += (unsigned)exchange->missing * (flat ? 1 : 2); /* inputs, and the result to all */
 	if (flat || (has_header(exchange, operation->root) && operation->root != group->self))
 		headed_put(group, exchange);
 	for (size_t i = 1; i < group->count; i++) { /* member r begins with r + 1: not all with the same */

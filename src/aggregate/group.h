@@ -160,6 +160,7 @@ struct operation {
 	uint64_t number;   /* in order of posting, from 0 */
 	size_t root;       /* the member that hears what all have posted, and sums the first part */
 	size_t part_count; /* parts: one for each of the members from the root on */
+	bool check_apart;  /* what is posted goes to the root in a message of its own */
 	/* Segmented. */
 	size_t segment_count, next_segment, segments_done;
 	/* Segmented, in groups with aggregators (commit.c). */
@@ -281,6 +282,7 @@ struct group {
 	struct member_wire_settings settings;
 	bool small_unasked;   /* nothing on the connections of small operations is asked for */
 	bool segments_chosen; /* how long they are, by somebody's wish */
+	size_t eager_most;    /* the longest message that goes unasked between all members */
 	size_t rooted_bytes;  /* operations up to this size are one part */
 	size_t parts_bytes;   /* those up to this size are summed in parts, if they are not flat */
 	size_t part_bytes;    /* that are no longer than this, or one for each member */
@@ -515,6 +517,7 @@ void check_verify(struct group *group, struct operation *operation);
 void small_settle(struct group *group);
 int small_init(struct group *group);
 void small_fini(struct group *group);
+bool small_checks_apart(const struct group *group, const struct operation *operation);
 enum operation_scheme small_scheme(const struct group *group, size_t bytes);
 size_t small_part_count(const struct group *group, size_t bytes);
 /* Small operations, and the messages about large ones, as far as there is space. */

@@ -86,9 +86,11 @@ static void take(struct group *group, struct operation *operation)
 	operation->part_count = small_part_count(group, operation->bytes);
 	check_init(operation);
 	STAILQ_INSERT_TAIL(&group->small, operation, small_link);
+	operation->check_apart = operation->scheme == OPERATION_SEGMENTED || small_checks_apart(group, operation);
+	if (operation->check_apart)
+		operation->waits = check_waits(group, operation);
 	if (operation->scheme != OPERATION_SEGMENTED)
 		return;
-	operation->waits = check_waits(group, operation);
 	operation->segmented_number = group->segmented_taken++;
 	/* Where aggregators may be lost the schedule is known when the first segment is cut; till then, some. */
 	operation->segment_count = group->commit ? 1 : group_segment_count(group, operation->bytes, operation->count);

@@ -3,7 +3,7 @@
  * In parts: one member, or several from the root on, sum a part each of all members' inputs and send it to all: with one
  * part a reduce-to-root, with more a reduce-scatter and an all-gather. All is eager, so each step is one message; the order of
  * sums is that of the segments of large operations. What a member has posted goes ahead of its input, in a flat operation
- * to all, in one in parts to the root (check.c).
+ * to all, in one in parts to the root (check.c); in a message of its own where both are too long for an eager one.
  */
 #include "aggregate/group.h"
 #include "base/clock.h"
@@ -58,6 +58,12 @@ enum operation_scheme small_scheme(const struct group *group, size_t bytes)
 						   : OPERATION_SEGMENTED;
 }
 
+bool small_checks_apart(const struct group *group, const struct operation *operation)
+{
+	return operation->scheme == OPERATION_PARTS &&
+	       HEADER_BYTES + part_bytes_of(group, operation->bytes) > group->eager_most;
+}
+
 /*
  * Twice as many parts are twice as many messages. A message is taken to cost its two hosts 12 us, so parts are worth it only
  * while they are as long as a card moves in that time. The longest is within half of GROUP_EAGER_BYTES, like all that is
@@ -85,11 +91,12 @@ void small_settle(struct group *group)
 		group->segments_chosen |= facts->segment_bytes != 0;
 		eager = facts->eager_bytes < eager ? (size_t)facts->eager_bytes : eager;
 	}
-	part = eager < HEADER_BYTES ? 0 : (eager - HEADER_BYTES) / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST;
+	part = eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST;
 	if (group->segments_chosen)
 		most = 0; /* somebody wants segments, and says how long */
 	if (most > group->count * part)
 		most = group->count * part;
+	group->eager_most = eager;
 	group->small_unasked = group->settings.flat_bytes + HEADER_BYTES <= eager;
 	group->parts_bytes = most;
 	group->part_bytes = choose_part_bytes(group);
@@ -141,7 +148,8 @@ static size_t eager_bytes_of(const struct group *group, const struct operation *
 {
 	size_t payload = operation->scheme == OPERATION_FLAT ? operation->bytes
 							     : part_bytes_of(group, operation->bytes);
-	size_t bytes = (HEADER_BYTES + payload + EAGER_PLACE_MORE + EAGER_PLACE_ROUND - 1) / EAGER_PLACE_ROUND *
+	size_t header = operation->check_apart ? EAGER_PLACE_LEAST : HEADER_BYTES;
+	size_t bytes = (header + payload + EAGER_PLACE_MORE + EAGER_PLACE_ROUND - 1) / EAGER_PLACE_ROUND *
 		       EAGER_PLACE_ROUND;
 
 	return bytes > EAGER_PLACE_LEAST ? bytes : EAGER_PLACE_LEAST;
@@ -171,9 +179,9 @@ void small_begin(struct group *group)
 		if (operation->scheme != OPERATION_SEGMENTED && !exchange_take(group, operation))
 			return;
 		STAILQ_REMOVE_HEAD(&group->small, small_link);
-		if (operation->scheme == OPERATION_SEGMENTED)
+		if (operation->check_apart)
 			check_begin(group, operation);
-		else
+		if (operation->scheme != OPERATION_SEGMENTED)
 			exchange_begin(group, operation->exchange);
 		group->progressed = true;
 	}
