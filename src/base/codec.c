@@ -99,6 +99,26 @@ void codec_text(struct codec *codec, char *member, size_t bytes)
 	member[bytes - 1] = '\0';
 }
 
+void codec_name(struct codec *codec, char *member, size_t bytes)
+{
+	codec_block(codec, member, bytes);
+	if (codec->out)
+		return;
+	member[bytes - 1] = '\0';
+	for (char *c = member; *c; c++)
+		if (!is_printable(*c))
+			*c = '?';
+}
+
+void codec_sum(struct codec *codec)
+{
+	const uint8_t *at = codec->out ? codec->out : codec->in;
+	uint32_t sum = bytes_checksum(codec->begin, (size_t)(at - codec->begin)), said = sum;
+
+	CODEC_NUMBER(codec, said, 4);
+	codec_check(codec, said == sum);
+}
+
 void codec_magic(struct codec *codec, const void *magic, size_t bytes)
 {
 	const uint8_t *at;

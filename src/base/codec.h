@@ -25,11 +25,12 @@
 struct codec {
 	uint8_t *out;            /* writing: where the next byte goes; NULL: reading */
 	const uint8_t *in, *end; /* reading */
+	const uint8_t *begin;    /* of the message */
 	int error;               /* of the read, or 0 */
 	uint16_t version;        /* that was read, also if it is another one */
 };
-#define CODEC_TO(bytes)          (&(struct codec){ .out = (bytes) })
-#define CODEC_FROM(bytes, count) (&(struct codec){ .in = (bytes), .end = (bytes) + (count) })
+#define CODEC_TO(bytes)          (&(struct codec){ .out = (bytes), .begin = (bytes) })
+#define CODEC_FROM(bytes, count) (&(struct codec){ .in = (bytes), .end = (bytes) + (count), .begin = (bytes) })
 
 /* count: 1 to 8 bytes of the message. A number that the member cannot hold is -EBADMSG. */
 #define CODEC_NUMBER(codec, member, count) codec_number(codec, &(member), sizeof(member), count)
@@ -38,6 +39,10 @@ void codec_bool(struct codec *codec, bool *member, unsigned count);
 void codec_block(struct codec *codec, void *member, size_t bytes);
 /* Written: cut to what fits with its NUL, the rest zeros; what is not printable becomes '?'. Read: so, or -EBADMSG. */
 void codec_text(struct codec *codec, char *member, size_t bytes);
+/* A name that is only shown, whoever wrote it: read, it ends with a NUL, and what is not printable is '?'. */
+void codec_name(struct codec *codec, char *member, size_t bytes);
+/* In four bytes, bytes_checksum of all that is before it. Another one is -EBADMSG. */
+void codec_sum(struct codec *codec);
 /* Other bytes are -EBADMSG. */
 void codec_magic(struct codec *codec, const void *magic, size_t bytes);
 void codec_zeros(struct codec *codec, size_t bytes);

@@ -26,7 +26,7 @@ struct sockaddr_in raw_address(const uint8_t *handle_bytes, struct tcp_wire_hand
 	memcpy(bytes, handle_bytes, sizeof(bytes));
 	(void)verbs_wire_unmark_handle(bytes,
 				       &version); /* RDMA's is that of a TCP listener, marked; TCP's stays as it is */
-	assert_int_equal(tcp_wire_get_handle(bytes, handle), 0);
+	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), handle), 0);
 	assert_int_equal(handle->address.family, 4);
 	address.sin_port = htons(handle->address.port);
 	memcpy(&address.sin_addr, handle->address.bytes, 4);
@@ -75,8 +75,9 @@ void raw_put(int fd, const void *bytes, size_t count)
 void raw_put_hello(int fd, const struct tcp_wire_hello *hello, size_t count)
 {
 	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
+	struct tcp_wire_hello copy = *hello;
 
-	tcp_wire_put_hello(hello, bytes);
+	tcp_wire_hello(CODEC_TO(bytes), &copy);
 	raw_put(fd, bytes, count);
 }
 
@@ -85,14 +86,13 @@ int raw_stream(const struct sockaddr_in *address, const struct tcp_wire_hello *h
 	struct timeval patience = { .tv_sec = 20 };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 	struct tcp_wire_welcome welcome;
-	uint16_t version;
 	int fd = raw_connect(address, true);
 
 	assert_true(fd >= 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	raw_put_hello(fd, hello, TCP_WIRE_HELLO_BYTES);
 	assert_int_equal(recv(fd, bytes, sizeof(bytes), MSG_WAITALL), sizeof(bytes));
-	assert_int_equal(tcp_wire_get_welcome(bytes, &welcome, &version), 0);
+	assert_int_equal(tcp_wire_welcome(CODEC_FROM(bytes, TCP_WIRE_WELCOME_BYTES), &welcome), 0);
 	assert_int_equal(welcome.status, TCP_WELCOME_OK);
 	return fd;
 }

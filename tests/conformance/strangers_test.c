@@ -80,7 +80,7 @@ static void speaks_another_version(int fd, const struct tcp_wire_handle *handle,
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
 
-	tcp_wire_put_hello(&hello, bytes);
+	tcp_wire_hello(CODEC_TO(bytes), &hello);
 	bytes[4] ^= 0x40; /* the version */
 	raw_put(fd, bytes, sizeof(bytes));
 }

@@ -17,15 +17,15 @@ static void handle(const uint8_t *bytes)
 	uint8_t again[TCP_WIRE_HANDLE_BYTES];
 	struct tcp_wire_handle first, second;
 
-	if (tcp_wire_get_handle(bytes, &first) < 0)
+	if (tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &first) < 0)
 		return;
 	fuzz_must_be_text(first.host, sizeof(first.host));
 	address(&first.address);
 	fuzz_must(first.rail_count >= 1 && first.rail_count <= TCP_WIRE_RAILS_MAX);
-	tcp_wire_put_handle(&first, again);
+	tcp_wire_handle(CODEC_TO(again), &first);
 	tcp_wire_put_cookie(again, 0x1122334455667788ULL);
 	fuzz_must(tcp_wire_get_cookie(again) == 0x1122334455667788ULL);
-	fuzz_must(tcp_wire_get_handle(again, &second) == 0);
+	fuzz_must(tcp_wire_handle(CODEC_FROM(again, TCP_WIRE_HANDLE_BYTES), &second) == 0);
 	fuzz_must(!memcmp(first.secret, second.secret, sizeof(first.secret)) && !strcmp(first.host, second.host));
 	fuzz_must(first.listener_id == second.listener_id && first.process_id == second.process_id &&
 		  first.host_id == second.host_id && first.address.port == second.address.port);
@@ -36,13 +36,13 @@ static void hello(const uint8_t *bytes)
 	uint8_t again[TCP_WIRE_HELLO_BYTES];
 	struct tcp_wire_hello first, second;
 
-	if (tcp_wire_get_hello(bytes, &first) < 0)
+	if (tcp_wire_hello(CODEC_FROM(bytes, TCP_WIRE_HELLO_BYTES), &first) < 0)
 		return;
 	fuzz_must_be_text(first.host, sizeof(first.host));
 	fuzz_must(first.stream_count >= 1 && first.stream_count <= TCP_WIRE_STREAMS_MAX);
 	fuzz_must(first.stream < first.stream_count && first.active_count && first.active_count <= first.stream_count);
-	tcp_wire_put_hello(&first, again);
-	fuzz_must(tcp_wire_get_hello(again, &second) == 0);
+	tcp_wire_hello(CODEC_TO(again), &first);
+	fuzz_must(tcp_wire_hello(CODEC_FROM(again, TCP_WIRE_HELLO_BYTES), &second) == 0);
 	fuzz_must(first.connection_id == second.connection_id && first.epoch == second.epoch &&
 		  first.stream == second.stream && first.active_count == second.active_count &&
 		  first.timeout_ms == second.timeout_ms && first.eager_window_bytes == second.eager_window_bytes);
@@ -52,16 +52,15 @@ static void welcome(const uint8_t *bytes)
 {
 	uint8_t again[TCP_WIRE_WELCOME_BYTES];
 	struct tcp_wire_welcome first, second;
-	uint16_t version = 0;
 
-	if (tcp_wire_get_welcome(bytes, &first, &version) < 0)
+	if (tcp_wire_welcome(CODEC_FROM(bytes, TCP_WIRE_WELCOME_BYTES), &first) < 0)
 		return;
 	fuzz_must_be_text(first.host, sizeof(first.host));
 	fuzz_must(first.status < TCP_WELCOME_COUNT && first.rail_count <= TCP_WIRE_RAILS_MAX);
 	for (unsigned i = 0; i < first.rail_count; i++)
 		address(&first.rails[i]);
-	tcp_wire_put_welcome(&first, again);
-	fuzz_must(tcp_wire_get_welcome(again, &second, &version) == 0);
+	tcp_wire_welcome(CODEC_TO(again), &first);
+	fuzz_must(tcp_wire_welcome(CODEC_FROM(again, TCP_WIRE_WELCOME_BYTES), &second) == 0);
 	fuzz_must(first.connection_id == second.connection_id && first.status == second.status &&
 		  first.rail_count == second.rail_count);
 }
@@ -90,13 +89,13 @@ static void with_right_sums(const uint8_t *bytes)
 	uint8_t encoded[TCP_WIRE_WELCOME_BYTES];
 
 	memcpy(&some_handle, bytes, sizeof(some_handle));
-	tcp_wire_put_handle(&some_handle, encoded);
+	tcp_wire_handle(CODEC_TO(encoded), &some_handle);
 	handle(encoded);
 	memcpy(&some_hello, bytes, sizeof(some_hello));
-	tcp_wire_put_hello(&some_hello, encoded);
+	tcp_wire_hello(CODEC_TO(encoded), &some_hello);
 	hello(encoded);
 	memcpy(&some_welcome, bytes, sizeof(some_welcome));
-	tcp_wire_put_welcome(&some_welcome, encoded);
+	tcp_wire_welcome(CODEC_TO(encoded), &some_welcome);
 	welcome(encoded);
 }
 

@@ -150,7 +150,6 @@ static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp
 		   uint64_t unscheduled_bytes)
 {
 	struct tcp_wire_welcome welcome = { .status = (uint8_t)status,
-					    .version = TCP_WIRE_VERSION,
 					    .connection_id = connection_id,
 					    .eager_window_bytes = TCP_EAGER_WINDOW,
 					    .unscheduled_bytes = (uint32_t)unscheduled_bytes };
@@ -163,7 +162,7 @@ static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp
 		if (tcp_acceptor_address(transport, interface, &welcome.rails[welcome.rail_count++]) < 0)
 			return false;
 	}
-	tcp_wire_put_welcome(&welcome, bytes);
+	tcp_wire_welcome(CODEC_TO(bytes), &welcome);
 	/* The first bytes into an empty socket: it takes all of them or is broken. */
 	return sys_send(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes);
 }
@@ -322,7 +321,7 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 {
 	struct tcp_wire_hello hello;
 	struct tcp_connection *connection;
-	int r = tcp_wire_get_hello(pending->bytes, &hello);
+	int r = tcp_wire_hello(CODEC_FROM(pending->bytes, TCP_WIRE_HELLO_BYTES), &hello);
 
 	if (r == -EPROTO) {
 		reject_version(transport, &pending->peer, now_ns);

@@ -62,7 +62,7 @@ static int dial_connect(struct tcp_transport *transport, struct tcp_dial *dial, 
 		return 0;
 	if (r < 0 && r != -EISCONN)
 		return dial_again(transport, dial, r, now_ns);
-	tcp_wire_put_hello(&dial->hello, dial->bytes);
+	tcp_wire_hello(CODEC_TO(dial->bytes), &dial->hello);
 	dial->count = 0;
 	dial->state = TCP_DIAL_HELLO;
 	return 0;
@@ -108,7 +108,7 @@ static int no_plugin(const struct tcp_transport *transport, const struct tcp_dia
 static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
 {
 	ssize_t got = sys_recv(dial->fd, dial->bytes + dial->count, TCP_WIRE_WELCOME_BYTES - dial->count, 0);
-	uint16_t version = 0;
+	struct codec *codec = CODEC_FROM(dial->bytes, TCP_WIRE_WELCOME_BYTES);
 	int r;
 
 	if (got == -EAGAIN || got == -EINTR)
@@ -118,9 +118,9 @@ static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, 
 	dial->count += (size_t)got;
 	if (dial->count < TCP_WIRE_WELCOME_BYTES)
 		return 0;
-	r = tcp_wire_get_welcome(dial->bytes, &dial->welcome, &version);
+	r = tcp_wire_welcome(codec, &dial->welcome);
 	if (r == -EPROTO || (r == 0 && dial->welcome.status == TCP_WELCOME_VERSION))
-		return other_version(transport, dial, version);
+		return other_version(transport, dial, codec->version);
 	if (r < 0)
 		return no_plugin(transport, dial);
 	if (dial->welcome.status == TCP_WELCOME_SECRET)
@@ -358,7 +358,7 @@ static int begin(struct tcp_transport *transport, int device, int traffic_class,
 	struct tcp_wire_handle handle;
 	char host[TCP_WIRE_HOST_BYTES];
 	uint16_t version;
-	int r = tcp_wire_get_handle(bytes, &handle);
+	int r = tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &handle);
 
 	if (r < 0) {
 		tcp_wire_peek_host(bytes, host, &version);

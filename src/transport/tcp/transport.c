@@ -177,7 +177,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 	if (r < 0)
 		return r;
 	transport_service_wake(&transport->service); /* it polls the sockets it knew */
-	tcp_wire_put_handle(&handle, bytes);
+	tcp_wire_handle(CODEC_TO(bytes), &handle);
 	*ret = (struct transport_listener *)listener;
 	return 0;
 }

@@ -6,82 +6,35 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define MAGIC_HANDLE  0x31425254u /* "TRB1" */
-#define MAGIC_HELLO   0x48425254u /* "TRBH" */
-#define MAGIC_WELCOME 0x57425254u /* "TRBW" */
+enum { HANDLE_HOST_AT = 48, HANDLE_COOKIE_AT = 120 };
 
-static void put_address(uint8_t *to, const struct tcp_wire_address *address)
+static void address_codec(struct codec *codec, struct tcp_wire_address *address)
 {
-	to[0] = address->family;
-	to[1] = 0;
-	bytes_put(to + 2, address->port, 2);
-	memcpy(to + 4, address->bytes, sizeof(address->bytes));
+	CODEC_NUMBER(codec, address->family, 1);
+	codec_reserved(codec, 1);
+	CODEC_NUMBER(codec, address->port, 2);
+	codec_block(codec, address->bytes, sizeof(address->bytes));
+	codec_check(codec, (address->family == 4 || address->family == 6) && address->port);
 }
 
-static bool get_address(const uint8_t *from, struct tcp_wire_address *address)
+int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle)
 {
-	address->family = from[0];
-	address->port = (uint16_t)bytes_get(from + 2, 2);
-	memcpy(address->bytes, from + 4, sizeof(address->bytes));
-	return (address->family == 4 || address->family == 6) && address->port != 0;
-}
-
-static void get_host(const uint8_t *from, char *host)
-{
-	memcpy(host, from, TCP_WIRE_HOST_BYTES);
-	host[TCP_WIRE_HOST_BYTES - 1] = '\0';
-	/* It ends up in log lines: nothing but printable characters. */
-	for (char *c = host; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-}
-
-/*
- * Handle: 0 magic, 4 version, 6 rails, 8 address[20], 28 listener, 32 secret[16], 48 host[40], 88 host id, 96 pid,
- * 100 tied port, 116 sum.
- */
-enum { HANDLE_SUM_AT = 116, HANDLE_COOKIE_AT = 120 };
-
-void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
-{
-	memset(bytes, 0, TCP_WIRE_HANDLE_BYTES);
-	bytes_put(bytes, MAGIC_HANDLE, 4);
-	bytes_put(bytes + 4, TCP_WIRE_VERSION, 2);
-	bytes[6] = handle->rail_count;
-	put_address(bytes + 8, &handle->address);
-	bytes_put(bytes + 28, handle->listener_id, 4);
-	memcpy(bytes + 32, handle->secret, TCP_WIRE_SECRET_BYTES);
-	memcpy(bytes + 48, handle->host, TCP_WIRE_HOST_BYTES);
-	bytes_put(bytes + 88, handle->host_id, 8);
-	bytes_put(bytes + 96, handle->process_id, 4);
-	bytes_put(bytes + 100, handle->address.tied_port, 2);
-	bytes_put(bytes + HANDLE_SUM_AT, bytes_checksum(bytes, HANDLE_SUM_AT), 4);
-}
-
-int tcp_wire_get_handle(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], struct tcp_wire_handle *ret)
-{
-	struct tcp_wire_handle handle;
-
-	if ((uint32_t)bytes_get(bytes, 4) != MAGIC_HANDLE)
-		return -EBADMSG;
-	if ((uint16_t)bytes_get(bytes + 4, 2) != TCP_WIRE_VERSION)
-		return -EPROTO;
-	if ((uint32_t)bytes_get(bytes + HANDLE_SUM_AT, 4) != bytes_checksum(bytes, HANDLE_SUM_AT))
-		return -EBADMSG;
-	memset(&handle, 0, sizeof(handle));
-	if (!get_address(bytes + 8, &handle.address))
-		return -EBADMSG;
-	handle.rail_count = bytes[6];
-	if (!handle.rail_count || handle.rail_count > TCP_WIRE_RAILS_MAX)
-		return -EBADMSG;
-	handle.listener_id = (uint32_t)bytes_get(bytes + 28, 4);
-	memcpy(handle.secret, bytes + 32, TCP_WIRE_SECRET_BYTES);
-	get_host(bytes + 48, handle.host);
-	handle.host_id = bytes_get(bytes + 88, 8);
-	handle.process_id = (uint32_t)bytes_get(bytes + 96, 4);
-	handle.address.tied_port = (uint16_t)bytes_get(bytes + 100, 2);
-	*ret = handle;
-	return 0;
+	codec_magic(codec, "TRB1", 4);
+	codec_version(codec, TCP_WIRE_VERSION);
+	CODEC_NUMBER(codec, handle->rail_count, 1);
+	codec_check(codec, handle->rail_count && handle->rail_count <= TCP_WIRE_RAILS_MAX);
+	codec_reserved(codec, 1);
+	address_codec(codec, &handle->address);
+	CODEC_NUMBER(codec, handle->listener_id, 4);
+	codec_block(codec, handle->secret, TCP_WIRE_SECRET_BYTES);
+	codec_name(codec, handle->host, TCP_WIRE_HOST_BYTES); /* at HANDLE_HOST_AT */
+	CODEC_NUMBER(codec, handle->host_id, 8);
+	CODEC_NUMBER(codec, handle->process_id, 4);
+	CODEC_NUMBER(codec, handle->address.tied_port, 2);
+	codec_reserved(codec, 14);
+	codec_sum(codec);
+	codec_reserved(codec, TCP_WIRE_HANDLE_BYTES - HANDLE_COOKIE_AT); /* tcp_wire_put_cookie */
+	return codec_end(codec);
 }
 
 void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char host[static TCP_WIRE_HOST_BYTES],
@@ -89,10 +42,10 @@ void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char 
 {
 	*ret_version = 0;
 	memcpy(host, "?", 2);
-	if ((uint32_t)bytes_get(bytes, 4) != MAGIC_HANDLE)
+	if (memcmp(bytes, "TRB1", 4) != 0)
 		return;
 	*ret_version = (uint16_t)bytes_get(bytes + 4, 2);
-	get_host(bytes + 48, host);
+	codec_name(CODEC_FROM(bytes + HANDLE_HOST_AT, TCP_WIRE_HOST_BYTES), host, TCP_WIRE_HOST_BYTES);
 }
 
 void tcp_wire_put_cookie(uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], uint64_t cookie)
@@ -105,115 +58,53 @@ uint64_t tcp_wire_get_cookie(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
 	return bytes_get(bytes + HANDLE_COOKIE_AT, 8);
 }
 
-/*
- * Hello: 0 magic, 4 version, 6 stream, 7 count, 8 listener, 12 epoch, 16 secret[16], 32 connection, 40 eager window,
- * 44 timeout, 48 pid, 52 active, 56 host id, 64 host[40], 124 sum.
- */
-enum { HELLO_SUM_AT = 124 };
-
-void tcp_wire_put_hello(const struct tcp_wire_hello *hello, uint8_t bytes[static TCP_WIRE_HELLO_BYTES])
+int tcp_wire_hello(struct codec *codec, struct tcp_wire_hello *hello)
 {
-	memset(bytes, 0, TCP_WIRE_HELLO_BYTES);
-	bytes_put(bytes, MAGIC_HELLO, 4);
-	bytes_put(bytes + 4, TCP_WIRE_VERSION, 2);
-	bytes[6] = hello->stream;
-	bytes[7] = hello->stream_count;
-	bytes_put(bytes + 8, hello->listener_id, 4);
-	bytes_put(bytes + 12, hello->epoch, 4);
-	memcpy(bytes + 16, hello->secret, TCP_WIRE_SECRET_BYTES);
-	bytes_put(bytes + 32, hello->connection_id, 8);
-	bytes_put(bytes + 40, hello->eager_window_bytes, 4);
-	bytes_put(bytes + 44, hello->timeout_ms, 4);
-	bytes_put(bytes + 48, hello->process_id, 4);
-	bytes[52] = hello->active_count;
-	bytes_put(bytes + 56, hello->host_id, 8);
-	memcpy(bytes + 64, hello->host, TCP_WIRE_HOST_BYTES);
-	bytes_put(bytes + HELLO_SUM_AT, bytes_checksum(bytes, HELLO_SUM_AT), 4);
+	codec_magic(codec, "TRBH", 4);
+	codec_version(codec, TCP_WIRE_VERSION);
+	CODEC_NUMBER(codec, hello->stream, 1);
+	CODEC_NUMBER(codec, hello->stream_count, 1);
+	CODEC_NUMBER(codec, hello->listener_id, 4);
+	CODEC_NUMBER(codec, hello->epoch, 4);
+	codec_block(codec, hello->secret, TCP_WIRE_SECRET_BYTES);
+	CODEC_NUMBER(codec, hello->connection_id, 8);
+	CODEC_NUMBER(codec, hello->eager_window_bytes, 4);
+	CODEC_NUMBER(codec, hello->timeout_ms, 4);
+	CODEC_NUMBER(codec, hello->process_id, 4);
+	CODEC_NUMBER(codec, hello->active_count, 1);
+	codec_reserved(codec, 3);
+	CODEC_NUMBER(codec, hello->host_id, 8);
+	codec_name(codec, hello->host, TCP_WIRE_HOST_BYTES);
+	codec_reserved(codec, 20);
+	codec_sum(codec);
+	codec_check(codec, hello->stream_count <= TCP_WIRE_STREAMS_MAX && hello->stream < hello->stream_count);
+	codec_check(codec, hello->active_count && hello->active_count <= hello->stream_count);
+	return codec_end(codec);
 }
 
-int tcp_wire_get_hello(const uint8_t bytes[static TCP_WIRE_HELLO_BYTES], struct tcp_wire_hello *ret)
+int tcp_wire_welcome(struct codec *codec, struct tcp_wire_welcome *welcome)
 {
-	struct tcp_wire_hello hello;
-
-	if ((uint32_t)bytes_get(bytes, 4) != MAGIC_HELLO)
-		return -EBADMSG;
-	if ((uint16_t)bytes_get(bytes + 4, 2) != TCP_WIRE_VERSION)
-		return -EPROTO;
-	if ((uint32_t)bytes_get(bytes + HELLO_SUM_AT, 4) != bytes_checksum(bytes, HELLO_SUM_AT))
-		return -EBADMSG;
-	memset(&hello, 0, sizeof(hello));
-	hello.stream = bytes[6];
-	hello.stream_count = bytes[7];
-	hello.listener_id = (uint32_t)bytes_get(bytes + 8, 4);
-	hello.epoch = (uint32_t)bytes_get(bytes + 12, 4);
-	memcpy(hello.secret, bytes + 16, TCP_WIRE_SECRET_BYTES);
-	hello.connection_id = bytes_get(bytes + 32, 8);
-	hello.eager_window_bytes = (uint32_t)bytes_get(bytes + 40, 4);
-	hello.timeout_ms = (uint32_t)bytes_get(bytes + 44, 4);
-	hello.process_id = (uint32_t)bytes_get(bytes + 48, 4);
-	hello.active_count = bytes[52];
-	hello.host_id = bytes_get(bytes + 56, 8);
-	get_host(bytes + 64, hello.host);
-	if (!hello.stream_count || hello.stream_count > TCP_WIRE_STREAMS_MAX || hello.stream >= hello.stream_count ||
-	    !hello.active_count || hello.active_count > hello.stream_count)
-		return -EBADMSG;
-	*ret = hello;
-	return 0;
-}
-
-/*
- * Welcome: 0 magic, 4 version, 6 status, 7 rails, 8 connection, 16 eager window, 20 unscheduled, 32 host[40],
- * 72 rails[8 × 20], 232 their tied ports[8 × 2], 252 sum.
- */
-enum { WELCOME_SUM_AT = 252, WELCOME_RAIL_BYTES = 20, WELCOME_TIED_AT = 232 };
-
-void tcp_wire_put_welcome(const struct tcp_wire_welcome *welcome, uint8_t bytes[static TCP_WIRE_WELCOME_BYTES])
-{
-	memset(bytes, 0, TCP_WIRE_WELCOME_BYTES);
-	bytes_put(bytes, MAGIC_WELCOME, 4);
-	bytes_put(bytes + 4, welcome->version, 2);
-	bytes[6] = welcome->status;
-	bytes[7] = welcome->rail_count;
-	bytes_put(bytes + 8, welcome->connection_id, 8);
-	bytes_put(bytes + 16, welcome->eager_window_bytes, 4);
-	bytes_put(bytes + 20, welcome->unscheduled_bytes, 4);
-	memcpy(bytes + 32, welcome->host, TCP_WIRE_HOST_BYTES);
-	for (size_t i = 0; i < welcome->rail_count && i < TCP_WIRE_RAILS_MAX; i++) {
-		put_address(bytes + 72 + i * WELCOME_RAIL_BYTES, &welcome->rails[i]);
-		bytes_put(bytes + WELCOME_TIED_AT + 2 * i, welcome->rails[i].tied_port, 2);
+	codec_magic(codec, "TRBW", 4);
+	codec_version(codec, TCP_WIRE_VERSION);
+	CODEC_NUMBER(codec, welcome->status, 1);
+	CODEC_NUMBER(codec, welcome->rail_count, 1);
+	codec_check(codec, welcome->status < TCP_WELCOME_COUNT && welcome->rail_count <= TCP_WIRE_RAILS_MAX);
+	CODEC_NUMBER(codec, welcome->connection_id, 8);
+	CODEC_NUMBER(codec, welcome->eager_window_bytes, 4);
+	CODEC_NUMBER(codec, welcome->unscheduled_bytes, 4);
+	codec_reserved(codec, 8);
+	codec_name(codec, welcome->host, TCP_WIRE_HOST_BYTES);
+	for (size_t i = 0; i < TCP_WIRE_RAILS_MAX; i++) {
+		if (i < welcome->rail_count)
+			address_codec(codec, &welcome->rails[i]);
+		else
+			codec_reserved(codec, 20);
 	}
-	bytes_put(bytes + WELCOME_SUM_AT, bytes_checksum(bytes, WELCOME_SUM_AT), 4);
-}
-
-int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], struct tcp_wire_welcome *ret,
-			 uint16_t *ret_version)
-{
-	struct tcp_wire_welcome welcome;
-
-	if ((uint32_t)bytes_get(bytes, 4) != MAGIC_WELCOME)
-		return -EBADMSG;
-	*ret_version = (uint16_t)bytes_get(bytes + 4, 2);
-	if (*ret_version != TCP_WIRE_VERSION)
-		return -EPROTO;
-	if ((uint32_t)bytes_get(bytes + WELCOME_SUM_AT, 4) != bytes_checksum(bytes, WELCOME_SUM_AT))
-		return -EBADMSG;
-	memset(&welcome, 0, sizeof(welcome));
-	welcome.version = *ret_version;
-	welcome.status = bytes[6];
-	welcome.rail_count = bytes[7];
-	welcome.connection_id = bytes_get(bytes + 8, 8);
-	welcome.eager_window_bytes = (uint32_t)bytes_get(bytes + 16, 4);
-	welcome.unscheduled_bytes = (uint32_t)bytes_get(bytes + 20, 4);
-	get_host(bytes + 32, welcome.host);
-	if (welcome.status >= TCP_WELCOME_COUNT || welcome.rail_count > TCP_WIRE_RAILS_MAX)
-		return -EBADMSG;
-	for (size_t i = 0; i < welcome.rail_count; i++) {
-		if (!get_address(bytes + 72 + i * WELCOME_RAIL_BYTES, &welcome.rails[i]))
-			return -EBADMSG;
-		welcome.rails[i].tied_port = (uint16_t)bytes_get(bytes + WELCOME_TIED_AT + 2 * i, 2);
-	}
-	*ret = welcome;
-	return 0;
+	for (size_t i = 0; i < TCP_WIRE_RAILS_MAX; i++)
+		CODEC_NUMBER(codec, welcome->rails[i].tied_port, 2);
+	codec_reserved(codec, 4);
+	codec_sum(codec);
+	return codec_end(codec);
 }
 
 /*

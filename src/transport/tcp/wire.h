@@ -3,10 +3,13 @@
  * byte by byte; this file and wire.c are the only place that knows an offset. Pure.
  *
  * Decoders check everything that can be checked without a connection: magic, version, checksum, ranges. They return
- * -EPROTO for another protocol version, -EBADMSG for anything else, and write *ret only on success.
+ * -EPROTO for another protocol version, -EBADMSG for anything else. Those of frames write *ret only on success; the
+ * others are both ways in one (base/codec.h), with room for TCP_WIRE_..._BYTES.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_WIRE_H
 #define TRIBUTARY_TRANSPORT_TCP_WIRE_H
+
+#include "base/codec.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,7 +74,6 @@ enum tcp_welcome { TCP_WELCOME_OK, TCP_WELCOME_VERSION, TCP_WELCOME_SECRET, TCP_
 struct tcp_wire_welcome {
 	uint8_t status; /* enum tcp_welcome */
 	uint8_t rail_count;
-	uint16_t version; /* of the side that answers: named in the other's error */
 	uint64_t connection_id;
 	uint32_t eager_window_bytes;
 	uint32_t unscheduled_bytes; /* as in TCP_FRAME_UNSCHEDULED; counts in the last stream's, while they come in */
@@ -121,8 +123,7 @@ struct tcp_frame {
 	int32_t tag; /* EAGER, RTS */
 };
 
-void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
-int tcp_wire_get_handle(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], struct tcp_wire_handle *ret);
+int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle);
 /* Whose handle it is, for an error about a handle of another version; "?" if it is no handle of ours at all. */
 void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char host[static TCP_WIRE_HOST_BYTES],
 			uint16_t *ret_version);
@@ -130,13 +131,9 @@ void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char 
 void tcp_wire_put_cookie(uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], uint64_t cookie);
 uint64_t tcp_wire_get_cookie(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
 
-void tcp_wire_put_hello(const struct tcp_wire_hello *hello, uint8_t bytes[static TCP_WIRE_HELLO_BYTES]);
-int tcp_wire_get_hello(const uint8_t bytes[static TCP_WIRE_HELLO_BYTES], struct tcp_wire_hello *ret);
-
-void tcp_wire_put_welcome(const struct tcp_wire_welcome *welcome, uint8_t bytes[static TCP_WIRE_WELCOME_BYTES]);
-/* *ret_version is written whenever the magic fits, so that an error can name the peer's version. */
-int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], struct tcp_wire_welcome *ret,
-			 uint16_t *ret_version);
+int tcp_wire_hello(struct codec *codec, struct tcp_wire_hello *hello);
+/* codec.version is the peer's as soon as the magic fits. */
+int tcp_wire_welcome(struct codec *codec, struct tcp_wire_welcome *welcome);
 
 void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES]);
 /* Payload is bounded by the connection, not here. */

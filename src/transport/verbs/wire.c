@@ -1,6 +1,7 @@
 #include "transport/verbs/wire.h"
 
 #include "base/bytes.h"
+#include "base/codec.h"
 
 #include <errno.h>
 #include <string.h>
@@ -87,122 +88,104 @@ static int frame_open(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 	return (int)type;
 }
 
-static uint8_t *put_queue(uint8_t *at, const struct verbs_wire_queue *queue)
+static void queue_codec(struct codec *codec, struct verbs_wire_queue *queue)
 {
-	bytes_put(at, queue->number, 4);
-	bytes_put(at + 4, queue->psn, 4);
-	at[8] = queue->rail;
-	return at + 12;
+	CODEC_NUMBER(codec, queue->number, 4);
+	CODEC_NUMBER(codec, queue->psn, 4);
+	CODEC_NUMBER(codec, queue->rail, 1);
+	codec_reserved(codec, 3);
+	queue->number &= 0xffffffU;
+	queue->psn &= 0xffffffU;
 }
 
-static const uint8_t *get_queue(const uint8_t *at, struct verbs_wire_queue *queue)
+static void rail_codec(struct codec *codec, struct verbs_wire_rail *rail)
 {
-	queue->number = (uint32_t)bytes_get(at, 4) & 0xffffffU;
-	queue->psn = (uint32_t)bytes_get(at + 4, 4) & 0xffffffU;
-	queue->rail = at[8];
-	return at + 12;
+	codec_block(codec, rail->gid, VERBS_WIRE_GID_BYTES);
+	CODEC_NUMBER(codec, rail->lid, 2);
+	CODEC_NUMBER(codec, rail->mtu, 1);
+	codec_check(codec, rail->mtu && rail->mtu <= 5); /* 256 to 4096 bytes */
+	codec_bool(codec, &rail->ethernet, 1);
+	CODEC_NUMBER(codec, rail->rkey, 4);
+	codec_reserved(codec, 4);
 }
 
-/*
- * Hello: 12 rails, 13 queues, 16 ring, 24 window, 32 window bytes, 40 host id, 48 host[40], 88 back[128], 216 rails of 28,
- * 440 queues of 12.
- */
-enum { HELLO_RAILS_AT = 216, RAIL_BYTES = 28, HELLO_QUEUES_AT = HELLO_RAILS_AT + RAIL_BYTES * VERBS_WIRE_RAILS_MAX };
-_Static_assert(HELLO_QUEUES_AT + 12 * VERBS_WIRE_QUEUES_MAX <= VERBS_WIRE_FRAME_BYTES, "it fits");
+enum { HELLO_BYTES = 204 + 28 * VERBS_WIRE_RAILS_MAX + 12 * VERBS_WIRE_QUEUES_MAX }; /* with nothing behind it */
+_Static_assert(FRAME_BODY_AT + HELLO_BYTES <= VERBS_WIRE_FRAME_BYTES, "it fits");
+
+/* Behind the frame's sum. */
+static int hello_codec(struct codec *codec, struct verbs_wire_hello *hello)
+{
+	CODEC_NUMBER(codec, hello->rail_count, 1);
+	CODEC_NUMBER(codec, hello->queue_count, 1);
+	codec_check(codec, hello->rail_count && hello->rail_count <= VERBS_WIRE_RAILS_MAX);
+	codec_check(codec, hello->queue_count && hello->queue_count <= VERBS_WIRE_QUEUES_MAX);
+	codec_reserved(codec, 2);
+	CODEC_NUMBER(codec, hello->ring_address, 8);
+	CODEC_NUMBER(codec, hello->window_address, 8);
+	CODEC_NUMBER(codec, hello->window_bytes, 4);
+	codec_reserved(codec, 4);
+	CODEC_NUMBER(codec, hello->host_id, 8);
+	codec_name(codec, hello->host, sizeof(hello->host));
+	codec_block(codec, hello->back, sizeof(hello->back));
+	for (unsigned i = 0; i < VERBS_WIRE_RAILS_MAX; i++) {
+		if (i < hello->rail_count)
+			rail_codec(codec, &hello->rails[i]);
+		else
+			codec_reserved(codec, 28);
+	}
+	for (unsigned i = 0; i < hello->queue_count && i < VERBS_WIRE_QUEUES_MAX; i++) {
+		queue_codec(codec, &hello->queues[i]);
+		codec_check(codec, hello->queues[i].rail < hello->rail_count && hello->queues[i].number);
+	}
+	return codec->error;
+}
 
 void verbs_wire_put_hello(enum verbs_frame_type type, const struct verbs_wire_hello *hello,
 			  uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
-	uint8_t *at = bytes + HELLO_QUEUES_AT;
+	struct verbs_wire_hello written = *hello;
 
 	frame_begin(type, bytes);
-	bytes[12] = (uint8_t)hello->rail_count;
-	bytes[13] = (uint8_t)hello->queue_count;
-	bytes_put(bytes + 16, hello->ring_address, 8);
-	bytes_put(bytes + 24, hello->window_address, 8);
-	bytes_put(bytes + 32, hello->window_bytes, 4);
-	bytes_put(bytes + 40, hello->host_id, 8);
-	memcpy(bytes + 48, hello->host, sizeof(hello->host));
-	memcpy(bytes + 88, hello->back, sizeof(hello->back));
-	for (unsigned i = 0; i < hello->rail_count; i++) {
-		uint8_t *rail = bytes + HELLO_RAILS_AT + (size_t)RAIL_BYTES * i;
-
-		memcpy(rail, hello->rails[i].gid, VERBS_WIRE_GID_BYTES);
-		bytes_put(rail + 16, hello->rails[i].lid, 2);
-		rail[18] = hello->rails[i].mtu;
-		rail[19] = hello->rails[i].ethernet;
-		bytes_put(rail + 20, hello->rails[i].rkey, 4);
-	}
-	for (unsigned i = 0; i < hello->queue_count; i++)
-		at = put_queue(at, &hello->queues[i]);
+	hello_codec(CODEC_TO(bytes + FRAME_BODY_AT), &written);
 	frame_end(bytes);
-}
-
-static void get_host(const uint8_t *from, char host[static 40])
-{
-	memcpy(host, from, 40);
-	host[39] = '\0';
-	for (char *c = host; *c; c++) /* it ends up in log lines */
-		if (*c < ' ' || *c > '~')
-			*c = '?';
 }
 
 int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], enum verbs_frame_type type,
 			 struct verbs_wire_hello *ret)
 {
-	const uint8_t *at = bytes + HELLO_QUEUES_AT;
 	struct verbs_wire_hello hello = { 0 };
 	int r = frame_open(bytes);
 
-	if (r < 0)
-		return r;
-	if (r != (int)type)
-		return -EBADMSG;
-	hello.rail_count = bytes[12];
-	hello.queue_count = bytes[13];
-	if (!hello.rail_count || hello.rail_count > VERBS_WIRE_RAILS_MAX || !hello.queue_count ||
-	    hello.queue_count > VERBS_WIRE_QUEUES_MAX)
-		return -EBADMSG;
-	hello.ring_address = bytes_get(bytes + 16, 8);
-	hello.window_address = bytes_get(bytes + 24, 8);
-	hello.window_bytes = (uint32_t)bytes_get(bytes + 32, 4);
-	hello.host_id = bytes_get(bytes + 40, 8);
-	get_host(bytes + 48, hello.host);
-	memcpy(hello.back, bytes + 88, sizeof(hello.back));
-	for (unsigned i = 0; i < hello.rail_count; i++) {
-		const uint8_t *rail = bytes + HELLO_RAILS_AT + (size_t)RAIL_BYTES * i;
-
-		memcpy(hello.rails[i].gid, rail, VERBS_WIRE_GID_BYTES);
-		hello.rails[i].lid = (uint16_t)bytes_get(rail + 16, 2);
-		hello.rails[i].mtu = rail[18];
-		hello.rails[i].ethernet = rail[19];
-		hello.rails[i].rkey = (uint32_t)bytes_get(rail + 20, 4);
-		if (!hello.rails[i].mtu || hello.rails[i].mtu > 5) /* 256 to 4096 bytes */
-			return -EBADMSG;
-	}
-	for (unsigned i = 0; i < hello.queue_count; i++) {
-		at = get_queue(at, &hello.queues[i]);
-		if (hello.queues[i].rail >= hello.rail_count || !hello.queues[i].number)
-			return -EBADMSG;
-	}
-	*ret = hello;
-	return 0;
+	if (r >= 0)
+		r = r == (int)type ? hello_codec(CODEC_FROM(bytes + FRAME_BODY_AT, HELLO_BYTES), &hello) : -EBADMSG;
+	if (r == 0)
+		*ret = hello;
+	return r;
 }
 
-/* Others: 12 queue, 16 epoch, 20 count, 24 made. */
+static int frame_codec(struct codec *codec, struct verbs_wire_frame *frame)
+{
+	CODEC_NUMBER(codec, frame->queue, 1);
+	codec_check(codec, frame->queue < VERBS_WIRE_QUEUES_MAX);
+	codec_reserved(codec, 3);
+	CODEC_NUMBER(codec, frame->epoch, 4);
+	CODEC_NUMBER(codec, frame->count, 4);
+	queue_codec(codec, &frame->made);
+	return codec_end(codec);
+}
 
 void verbs_wire_put_frame(const struct verbs_wire_frame *frame, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
+	struct verbs_wire_frame written = *frame;
+
 	frame_begin(frame->type, bytes);
-	bytes[12] = frame->queue;
-	bytes_put(bytes + 16, frame->epoch, 4);
-	bytes_put(bytes + 20, frame->count, 4);
-	put_queue(bytes + 24, &frame->made);
+	frame_codec(CODEC_TO(bytes + FRAME_BODY_AT), &written);
 	frame_end(bytes);
 }
 
 int verbs_wire_get_frame(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], struct verbs_wire_frame *ret)
 {
+	enum { BODY_BYTES = 24 };
 	struct verbs_wire_frame frame = { 0 };
 	int r = frame_open(bytes);
 
@@ -211,14 +194,10 @@ int verbs_wire_get_frame(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], str
 	frame.type = (enum verbs_frame_type)r;
 	if (frame.type == VERBS_FRAME_HELLO || frame.type == VERBS_FRAME_WELCOME)
 		return -EBADMSG;
-	frame.queue = bytes[12];
-	if (frame.queue >= VERBS_WIRE_QUEUES_MAX)
-		return -EBADMSG;
-	frame.epoch = (uint32_t)bytes_get(bytes + 16, 4);
-	frame.count = (uint32_t)bytes_get(bytes + 20, 4);
-	get_queue(bytes + 24, &frame.made);
-	*ret = frame;
-	return 0;
+	r = frame_codec(CODEC_FROM(bytes + FRAME_BODY_AT, BODY_BYTES), &frame);
+	if (r == 0)
+		*ret = frame;
+	return r;
 }
 
 /* ---- descriptors: 0 sequence, 4 type, 5 count, 6 flags, 7 pieces, 8 value, 16 size, 24 taken, 28 slot or tag ---- */

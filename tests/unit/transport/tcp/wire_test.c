@@ -33,10 +33,11 @@ static void a_handle_survives(void **state)
 	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
 
 	(void)state;
+	memset(&out, 0, sizeof(out));
 	memset(bytes, 0xff, sizeof(bytes));
-	tcp_wire_put_handle(&in, bytes);
+	tcp_wire_handle(CODEC_TO(bytes), &in);
 	assert_int_equal(tcp_wire_get_cookie(bytes), 0);
-	assert_int_equal(tcp_wire_get_handle(bytes, &out), 0);
+	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
 	assert_memory_equal(&in.address, &out.address, sizeof(in.address));
 	assert_int_equal(out.rail_count, 2);
 	assert_int_equal(out.listener_id, 77);
@@ -46,7 +47,8 @@ static void a_handle_survives(void **state)
 	assert_string_equal(out.host, "node-a");
 	tcp_wire_put_cookie(bytes, 0x1122334455667788ULL);
 	assert_true(tcp_wire_get_cookie(bytes) == 0x1122334455667788ULL);
-	assert_int_equal(tcp_wire_get_handle(bytes, &out), 0); /* the cookie is no part of it */
+	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out),
+			 0); /* the cookie is no part of it */
 }
 
 static void every_flipped_bit_of_a_handle_is_refused(void **state)
@@ -56,9 +58,9 @@ static void every_flipped_bit_of_a_handle_is_refused(void **state)
 
 	(void)state;
 	for (size_t bit = 0; bit < 120 * 8; bit++) {
-		tcp_wire_put_handle(&in, bytes);
+		tcp_wire_handle(CODEC_TO(bytes), &in);
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_true(tcp_wire_get_handle(bytes, &out) < 0);
+		assert_true(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out) < 0);
 	}
 }
 
@@ -70,14 +72,14 @@ static void another_version_is_told_from_garbage_and_names_its_host(void **state
 	uint16_t version;
 
 	(void)state;
-	tcp_wire_put_handle(&in, bytes);
+	tcp_wire_handle(CODEC_TO(bytes), &in);
 	bytes[4] = TCP_WIRE_VERSION + 1;
-	assert_int_equal(tcp_wire_get_handle(bytes, &out), -EPROTO);
+	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), -EPROTO);
 	tcp_wire_peek_host(bytes, host, &version);
 	assert_int_equal(version, TCP_WIRE_VERSION + 1);
 	assert_string_equal(host, "node-a");
 	memset(bytes, 2, sizeof(bytes));
-	assert_int_equal(tcp_wire_get_handle(bytes, &out), -EBADMSG);
+	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), -EBADMSG);
 	tcp_wire_peek_host(bytes, host, &version);
 	assert_int_equal(version, 0);
 	assert_string_equal(host, "?");
@@ -92,8 +94,8 @@ static void a_host_name_from_the_wire_is_fit_for_a_log(void **state)
 	memset(in.host, 'x', sizeof(in.host));
 	in.host[0] = '\n';
 	in.host[1] = 27;
-	tcp_wire_put_handle(&in, bytes);
-	assert_int_equal(tcp_wire_get_handle(bytes, &out), 0);
+	tcp_wire_handle(CODEC_TO(bytes), &in);
+	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
 	assert_int_equal(strlen(out.host), TCP_WIRE_HOST_BYTES - 1);
 	assert_memory_equal(out.host, "??xx", 4);
 }
@@ -114,16 +116,17 @@ static void a_hello_survives_and_its_counts_are_bounded(void **state)
 	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
 
 	(void)state;
-	tcp_wire_put_hello(&in, bytes);
-	assert_int_equal(tcp_wire_get_hello(bytes, &out), 0);
+	memset(&out, 0, sizeof(out));
+	tcp_wire_hello(CODEC_TO(bytes), &in);
+	assert_int_equal(tcp_wire_hello(CODEC_FROM(bytes, TCP_WIRE_HELLO_BYTES), &out), 0);
 	assert_memory_equal(&in, &out, sizeof(in));
 	for (unsigned count = 0; count < 256; count++)
 		for (unsigned stream = 0; stream < 20; stream++) {
 			in.stream_count = (uint8_t)count;
 			in.stream = (uint8_t)stream;
 			in.active_count = 1;
-			tcp_wire_put_hello(&in, bytes);
-			assert_int_equal(tcp_wire_get_hello(bytes, &out) == 0,
+			tcp_wire_hello(CODEC_TO(bytes), &in);
+			assert_int_equal(tcp_wire_hello(CODEC_FROM(bytes, TCP_WIRE_HELLO_BYTES), &out) == 0,
 					 count >= 1 && count <= TCP_WIRE_STREAMS_MAX && stream < count);
 		}
 }
@@ -132,31 +135,31 @@ static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 {
 	struct tcp_wire_welcome in = { .status = TCP_WELCOME_OK,
 				       .rail_count = TCP_WIRE_RAILS_MAX,
-				       .version = TCP_WIRE_VERSION,
 				       .connection_id = 5,
 				       .eager_window_bytes = 65536,
 				       .host = "node-c" },
 				out;
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
-	uint16_t version = 0;
+	struct codec *codec = CODEC_FROM(bytes, TCP_WIRE_WELCOME_BYTES);
 
 	(void)state;
+	memset(&out, 0, sizeof(out));
 	for (unsigned i = 0; i < TCP_WIRE_RAILS_MAX; i++)
 		in.rails[i] = (struct tcp_wire_address){ .family = 6,
 							 .port = (uint16_t)(1000 + i),
 							 .tied_port = (uint16_t)(2000 + i),
 							 .bytes = { 0xfd, [15] = (uint8_t)i } };
-	tcp_wire_put_welcome(&in, bytes);
-	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), 0);
+	tcp_wire_welcome(CODEC_TO(bytes), &in);
+	assert_int_equal(tcp_wire_welcome(CODEC_FROM(bytes, TCP_WIRE_WELCOME_BYTES), &out), 0);
 	assert_memory_equal(&in, &out, sizeof(in));
 	in.status = TCP_WELCOME_COUNT;
-	tcp_wire_put_welcome(&in, bytes);
-	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), -EBADMSG);
+	tcp_wire_welcome(CODEC_TO(bytes), &in);
+	assert_int_equal(tcp_wire_welcome(CODEC_FROM(bytes, TCP_WIRE_WELCOME_BYTES), &out), -EBADMSG);
 	in.status = TCP_WELCOME_OK;
-	in.version = 9;
-	tcp_wire_put_welcome(&in, bytes);
-	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), -EPROTO);
-	assert_int_equal(version, 9);
+	tcp_wire_welcome(CODEC_TO(bytes), &in);
+	bytes[4] = 9;
+	assert_int_equal(tcp_wire_welcome(codec, &out), -EPROTO);
+	assert_int_equal(codec->version, 9);
 }
 
 static void every_frame_survives(void **state)
