@@ -112,15 +112,27 @@ const char *fields_text(const struct field *field, const void *object)
 	return (const char *)object + field->offset;
 }
 
-static uint64_t from_int(int value, int least)
-{
-	return value < least ? 0 : (uint64_t)value + (least == 0);
-}
-
-static uint64_t from_int64(int64_t value)
-{
-	return value < 0 ? 0 : (uint64_t)value;
-}
+/* How a number lies in memory, and with how many digits it is written in hexadecimal; 0: in decimal. */
+static const struct {
+	uint8_t bytes;
+	bool is_signed; /* negative: not known */
+	uint8_t digits;
+} types[] = {
+	[FIELD_INT] = { sizeof(int), .is_signed = true },
+	[FIELD_INDEX] = { sizeof(int), .is_signed = true },
+	[FIELD_UNSIGNED] = { sizeof(unsigned) },
+	[FIELD_COUNT] = { sizeof(unsigned) },
+	[FIELD_U64] = { sizeof(uint64_t) },
+	[FIELD_I64] = { sizeof(int64_t), .is_signed = true },
+	[FIELD_HEX16] = { sizeof(uint16_t), .digits = 4 },
+	[FIELD_HEX32] = { sizeof(uint32_t), .digits = 6 }, /* a class has six */
+	[FIELD_HEX64] = { sizeof(uint64_t), .digits = 1 },
+	[FIELD_FLAG] = { sizeof(bool) },
+	[FIELD_FLAG_ALWAYS] = { sizeof(bool) },
+	[FIELD_SPREAD] = { sizeof(double) },
+	[FIELD_PROVENANCE] = { sizeof(enum topology_provenance) },
+};
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first bytes of a number are its low ones");
 
 static uint64_t from_spread(double value)
 {
@@ -133,48 +145,20 @@ static uint64_t from_spread(double value)
 /* The value as it is written, of every type but FIELD_TEXT; 0: not known. FIELD_INDEX: one more than the index. */
 static uint64_t field_number(const struct field *field, const void *object)
 {
-	const void *place = (const char *)object + field->offset;
-	uint64_t number = 0, most = field->most;
+	const char *place = (const char *)object + field->offset;
+	unsigned bytes = types[field->type].bytes;
+	bool index = field->type == FIELD_INDEX;
+	uint64_t number = 0;
+	double spread;
 
-	switch (field->type) {
-	case FIELD_TEXT:
-		break;
-	case FIELD_INT:
-		number = from_int(*(const int *)place, 1);
-		break;
-	case FIELD_INDEX:
-		number = from_int(*(const int *)place, 0);
-		most++;
-		break;
-	case FIELD_UNSIGNED:
-	case FIELD_COUNT:
-		number = *(const unsigned *)place;
-		break;
-	case FIELD_U64:
-	case FIELD_HEX64:
-		number = *(const uint64_t *)place;
-		break;
-	case FIELD_I64:
-		number = from_int64(*(const int64_t *)place);
-		break;
-	case FIELD_HEX16:
-		number = *(const uint16_t *)place;
-		break;
-	case FIELD_HEX32:
-		number = *(const uint32_t *)place;
-		break;
-	case FIELD_FLAG:
-	case FIELD_FLAG_ALWAYS:
-		number = *(const bool *)place;
-		break;
-	case FIELD_SPREAD:
-		number = from_spread(*(const double *)place);
-		break;
-	case FIELD_PROVENANCE:
-		number = *(const enum topology_provenance *)place;
-		break;
+	if (field->type == FIELD_SPREAD) {
+		memcpy(&spread, place, sizeof(spread));
+		return from_spread(spread);
 	}
-	return number > most ? 0 : number;
+	memcpy(&number, place, bytes);
+	if (types[field->type].is_signed && number >> (8 * bytes - 1))
+		return 0;
+	return number > field->most ? 0 : number + index;
 }
 
 bool fields_known(const struct field *field, const void *object)
@@ -217,19 +201,11 @@ static void format_spread(uint64_t millionths, char *ret)
 void fields_format(const struct field *field, const void *object, char *ret)
 {
 	uint64_t number = field_number(field, object);
+	int digits = types[field->type].digits;
 
 	switch (field->type) {
 	case FIELD_INDEX:
 		snprintf(ret, FIELD_VALUE_BYTES, "%" PRIu64, number - 1);
-		break;
-	case FIELD_HEX16:
-		snprintf(ret, FIELD_VALUE_BYTES, "0x%04" PRIx64, number);
-		break;
-	case FIELD_HEX32:
-		snprintf(ret, FIELD_VALUE_BYTES, "0x%06" PRIx64, number); /* a class has six digits */
-		break;
-	case FIELD_HEX64:
-		snprintf(ret, FIELD_VALUE_BYTES, "0x%" PRIx64, number);
 		break;
 	case FIELD_SPREAD:
 		format_spread(number, ret);
@@ -238,7 +214,10 @@ void fields_format(const struct field *field, const void *object, char *ret)
 		snprintf(ret, FIELD_VALUE_BYTES, "%s", topology_provenance_word((enum topology_provenance)number));
 		break;
 	default:
-		snprintf(ret, FIELD_VALUE_BYTES, "%" PRIu64, number);
+		if (digits)
+			snprintf(ret, FIELD_VALUE_BYTES, "0x%0*" PRIx64, digits, number);
+		else
+			snprintf(ret, FIELD_VALUE_BYTES, "%" PRIu64, number);
 	}
 }
 
@@ -279,50 +258,12 @@ static int parse_number(const struct field *field, const char *value, uint64_t *
 	}
 }
 
-static void store_number(enum field_type type, void *place, uint64_t number)
-{
-	switch (type) {
-	case FIELD_TEXT:
-		break;
-	case FIELD_INT:
-	case FIELD_INDEX:
-		*(int *)place = (int)number;
-		break;
-	case FIELD_UNSIGNED:
-	case FIELD_COUNT:
-		*(unsigned *)place = (unsigned)number;
-		break;
-	case FIELD_U64:
-	case FIELD_HEX64:
-		*(uint64_t *)place = number;
-		break;
-	case FIELD_I64:
-		*(int64_t *)place = (int64_t)number;
-		break;
-	case FIELD_HEX16:
-		*(uint16_t *)place = (uint16_t)number;
-		break;
-	case FIELD_HEX32:
-		*(uint32_t *)place = (uint32_t)number;
-		break;
-	case FIELD_FLAG:
-	case FIELD_FLAG_ALWAYS:
-		*(bool *)place = number != 0;
-		break;
-	case FIELD_SPREAD:
-		*(double *)place = (double)number / 1e6;
-		break;
-	case FIELD_PROVENANCE:
-		*(enum topology_provenance *)place = (enum topology_provenance)number;
-		break;
-	}
-}
-
 int fields_set(const struct field *field, void *object, const char *value)
 {
 	char *place = (char *)object + field->offset;
 	size_t bytes = strlen(value);
 	uint64_t number;
+	double spread;
 
 	if (field->type == FIELD_TEXT) {
 		if (bytes >= field->most)
@@ -332,7 +273,8 @@ int fields_set(const struct field *field, void *object, const char *value)
 	}
 	if (parse_number(field, value, &number) < 0)
 		return -EINVAL;
-	store_number(field->type, place, number);
+	spread = (double)number / 1e6;
+	memcpy(place, field->type == FIELD_SPREAD ? (void *)&spread : &number, types[field->type].bytes);
 	return 0;
 }
 
