@@ -275,6 +275,7 @@ struct group {
 	struct group_aggregators *aggregators; /* NULL: none */
 	struct group_commit *commit;           /* NULL: no aggregator was ever used */
 	_Atomic bool retains;                  /* inputs outlive the making of results */
+	void *arrays;                          /* the block of members, out and in */
 	struct group_member *members;
 	/* [member] for small operations, and [count + node] for large ones. */
 	struct queue *out, *in;
@@ -288,6 +289,7 @@ struct group {
 	size_t part_bytes;    /* that are no longer than this, or one for each member */
 	/* Positions: who is where. hosts and leaves are dense. */
 	size_t host_count, leaf_count;
+	void *places;                        /* the block of these four */
 	uint16_t *host_members, *host_begin; /* members by host; [host_count + 1] */
 	uint16_t *leaf_hosts, *leaf_begin;   /* hosts by leaf; [leaf_count + 1] */
 	size_t fan;                          /* the most inputs from others that one segment may need here */

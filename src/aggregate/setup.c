@@ -7,6 +7,7 @@
 
 int group_new(struct aggregate_engine *engine, int device, size_t count, struct group **ret)
 {
+	size_t queues = 2 * count + AGGREGATORS_MAX;
 	struct group *group = sys_zalloc(sizeof(*group));
 
 	if (!group)
@@ -18,14 +19,15 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 	STAILQ_INIT(&group->small);
 	STAILQ_INIT(&group->segmented);
 	STAILQ_INIT(&group->ready);
-	group->members = sys_zalloc(count * sizeof(*group->members));
-	group->out = sys_zalloc((2 * count + AGGREGATORS_MAX) * sizeof(*group->out));
-	group->in = sys_zalloc((2 * count + AGGREGATORS_MAX) * sizeof(*group->in));
-	if (!group->members || !group->out || !group->in) {
+	group->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(group->members, count),
+								SYS_ARRAY(group->out, queues),
+								SYS_ARRAY(group->in, queues) },
+					  3);
+	if (!group->arrays) {
 		group_free(group);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < 2 * count + AGGREGATORS_MAX; i++) {
+	for (size_t i = 0; i < queues; i++) {
 		queue_init(&group->out[i], engine->setup.ops, true);
 		queue_init(&group->in[i], engine->setup.ops, false);
 	}
@@ -50,13 +52,8 @@ void group_free(struct group *group)
 	segment_fini(group);
 	small_fini(group);
 	schedule_free(group->schedule);
-	sys_free(group->host_members);
-	sys_free(group->host_begin);
-	sys_free(group->leaf_hosts);
-	sys_free(group->leaf_begin);
-	sys_free(group->members);
-	sys_free(group->out);
-	sys_free(group->in);
+	sys_free(group->places);
+	sys_free(group->arrays);
 	pthread_mutex_destroy(&group->lock);
 	sys_free(group);
 }
@@ -87,11 +84,12 @@ static int list_members(struct group *group)
 {
 	size_t used = 0;
 
-	group->host_members = sys_zalloc(group->count * sizeof(*group->host_members));
-	group->leaf_hosts = sys_zalloc(group->count * sizeof(*group->leaf_hosts));
-	group->host_begin = sys_zalloc((group->host_count + 1) * sizeof(*group->host_begin));
-	group->leaf_begin = sys_zalloc((group->leaf_count + 1) * sizeof(*group->leaf_begin));
-	if (!group->host_members || !group->leaf_hosts || !group->host_begin || !group->leaf_begin)
+	group->places = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(group->host_members, group->count),
+								SYS_ARRAY(group->leaf_hosts, group->count),
+								SYS_ARRAY(group->host_begin, group->host_count + 1),
+								SYS_ARRAY(group->leaf_begin, group->leaf_count + 1) },
+					  4);
+	if (!group->places)
 		return -ENOMEM;
 	for (size_t host = 0; host < group->host_count; host++) {
 		group->host_begin[host] = (uint16_t)used;

@@ -12,23 +12,12 @@ enum { VERTEX_SLOTS = 2 * TOPOLOGY_VERTICES_MAX, LINK_SLOTS = 2 * TOPOLOGY_LINKS
 
 int topology_index_init(struct topology_index *index)
 {
-	index->vertices = sys_zalloc(VERTEX_SLOTS * sizeof(*index->vertices));
-	index->links = sys_zalloc(LINK_SLOTS * sizeof(*index->links));
-	index->number = sys_zalloc(TOPOLOGY_LINKS_MAX * sizeof(*index->number));
-	index->count = sys_zalloc(TOPOLOGY_LINKS_MAX * sizeof(*index->count));
-	if (index->vertices && index->links && index->number && index->count)
-		return 0;
-	topology_index_fini(index);
-	return -ENOMEM;
-}
-
-void topology_index_fini(struct topology_index *index)
-{
-	sys_free(index->vertices);
-	sys_free(index->links);
-	sys_free(index->number);
-	sys_free(index->count);
-	memset(index, 0, sizeof(*index));
+	index->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(index->vertices, VERTEX_SLOTS),
+								SYS_ARRAY(index->links, LINK_SLOTS),
+								SYS_ARRAY(index->number, TOPOLOGY_LINKS_MAX),
+								SYS_ARRAY(index->count, TOPOLOGY_LINKS_MAX) },
+					  4);
+	return index->arrays ? 0 : -ENOMEM;
 }
 
 static uint64_t hash_link(uint32_t a, uint32_t b, uint32_t number)

@@ -8,6 +8,7 @@
 #include "tributary/topology.h"
 
 struct topology_index {
+	void *arrays;       /* the block of all of these; freed by sys_free */
 	uint32_t *vertices; /* slots: an index and 1, or 0 */
 	uint32_t *links;    /* the same, by both ends and number */
 	uint32_t *number;   /* of each link among those that join the same two, from 1 */
@@ -15,7 +16,6 @@ struct topology_index {
 };
 
 int topology_index_init(struct topology_index *index);
-void topology_index_fini(struct topology_index *index); /* accepts a zeroed struct */
 
 uint32_t topology_index_find(const struct topology_index *index, const struct topology *topology, const char *name);
 /* As topology_find_directed. */

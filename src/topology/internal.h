@@ -37,22 +37,22 @@ static inline bool topology_known(const struct topology_capacity *capacity)
  */
 bool topology_split_directed(const char *name, char *ret_from, char *ret_to, uint32_t *ret_number);
 
-/* The limits that each directed link is a member of. topology_memberships_fini accepts a zeroed struct. */
+/* The limits that each directed link is a member of. */
 struct topology_memberships {
+	void *arrays;     /* the block of both; freed by sys_free */
 	size_t *first;    /* of each directed link in `limits`, and one more at the end */
 	uint32_t *limits; /* ascending for each */
 };
 /* order: limits in the order that numbers them; NULL: their own. */
 int topology_memberships_init(struct topology_memberships *memberships, const struct topology *topology,
 			      const uint32_t *order);
-void topology_memberships_fini(struct topology_memberships *memberships);
 
 /*
  * Finds ways in one graph, any number of them. Holds the links of each vertex; the graph may not change meanwhile.
- * topology_ways_fini accepts a zeroed struct.
  */
 struct topology_ways {
 	const struct topology *topology;
+	void *arrays;       /* the block of all of these; freed by sys_free */
 	uint32_t *first;    /* of each vertex in `incident`, and one more at the end */
 	uint32_t *incident; /* links, ascending for each vertex */
 	uint32_t *queue;    /* vertices, of a search */
@@ -60,7 +60,6 @@ struct topology_ways {
 };
 
 int topology_ways_init(struct topology_ways *ways, const struct topology *topology);
-void topology_ways_fini(struct topology_ways *ways);
 /* As topology_route. */
 int topology_ways_route(struct topology_ways *ways, const struct topology_flow *flow, struct topology_route *ret);
 

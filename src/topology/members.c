@@ -3,7 +3,6 @@
 #include "base/sys.h"
 
 #include <errno.h>
-#include <string.h>
 
 int topology_memberships_init(struct topology_memberships *memberships, const struct topology *topology,
 			      const uint32_t *order)
@@ -12,12 +11,11 @@ int topology_memberships_init(struct topology_memberships *memberships, const st
 
 	for (size_t i = 0; i < topology->limit_count; i++)
 		total += topology->limits[i].member_count;
-	memberships->first = sys_zalloc((directed_count + 2) * sizeof(*memberships->first));
-	memberships->limits = sys_zalloc(total * sizeof(*memberships->limits));
-	if (!memberships->first || !memberships->limits) {
-		topology_memberships_fini(memberships);
+	memberships->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(memberships->first, directed_count + 2),
+								      SYS_ARRAY(memberships->limits, total) },
+						2);
+	if (!memberships->arrays)
 		return -ENOMEM;
-	}
 	/* Counted two places further on, so that filling moves each start to where it belongs. */
 	for (size_t i = 0; i < topology->limit_count; i++)
 		for (size_t j = 0; j < topology->limits[i].member_count; j++)
@@ -31,11 +29,4 @@ int topology_memberships_init(struct topology_memberships *memberships, const st
 			memberships->limits[memberships->first[limit->members[j] + 1]++] = i;
 	}
 	return 0;
-}
-
-void topology_memberships_fini(struct topology_memberships *memberships)
-{
-	sys_free(memberships->first);
-	sys_free(memberships->limits);
-	memset(memberships, 0, sizeof(*memberships));
 }

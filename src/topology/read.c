@@ -588,7 +588,7 @@ int topology_read(const char *text, size_t bytes, struct topology *ret, struct d
 		r = read_lines(&reader);
 	if (r < 0)
 		topology_fini(ret);
-	topology_index_fini(&reader.index);
+	sys_free(reader.index.arrays);
 	sys_free(reader.rate_seen);
 	sys_free(reader.member_of);
 	sys_free(reader.members);

@@ -10,14 +10,12 @@ int topology_ways_init(struct topology_ways *ways, const struct topology *topolo
 	size_t vertices = topology->vertex_count, links = topology->link_count;
 
 	ways->topology = topology;
-	ways->first = sys_zalloc((vertices + 2) * sizeof(*ways->first));
-	ways->incident = sys_zalloc(2 * links * sizeof(*ways->incident));
-	ways->queue = sys_zalloc(vertices * sizeof(*ways->queue));
-	ways->reached = sys_zalloc(vertices * sizeof(*ways->reached));
-	if (!ways->first || !ways->incident || !ways->queue || !ways->reached) {
-		topology_ways_fini(ways);
+	ways->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(ways->first, vertices + 2), SYS_ARRAY(ways->incident, 2 * links),
+				      SYS_ARRAY(ways->queue, vertices), SYS_ARRAY(ways->reached, vertices) },
+		4);
+	if (!ways->arrays)
 		return -ENOMEM;
-	}
 	/* Counted two places further on, so that filling moves each start to where it belongs. */
 	for (size_t i = 0; i < links; i++) {
 		ways->first[topology->links[i].lower + 2]++;
@@ -30,15 +28,6 @@ int topology_ways_init(struct topology_ways *ways, const struct topology *topolo
 		ways->incident[ways->first[topology->links[i].upper + 1]++] = (uint32_t)i;
 	}
 	return 0;
-}
-
-void topology_ways_fini(struct topology_ways *ways)
-{
-	sys_free(ways->first);
-	sys_free(ways->incident);
-	sys_free(ways->queue);
-	sys_free(ways->reached);
-	memset(ways, 0, sizeof(*ways));
 }
 
 static bool is_root(enum topology_kind kind)
@@ -330,7 +319,7 @@ int topology_route(const struct topology *topology, const struct topology_flow *
 	if (r < 0)
 		return r;
 	r = topology_ways_route(&ways, flow, ret);
-	topology_ways_fini(&ways);
+	sys_free(ways.arrays);
 	return r;
 }
 
@@ -344,6 +333,6 @@ enum topology_class topology_class_of(const struct topology *topology, uint32_t 
 		return TOPOLOGY_CLASS_DIS;
 	if (search_nearest(&ways, a, b, &route) == 0)
 		path_class = route.path_class;
-	topology_ways_fini(&ways);
+	sys_free(ways.arrays);
 	return path_class;
 }

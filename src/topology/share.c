@@ -16,6 +16,7 @@
 
 struct share {
 	size_t constraint_count;
+	void *arrays;        /* the block of all of these but `crossed` */
 	uint64_t *room_Bps;  /* of each constraint, what the stopped flows leave; UINT64_MAX: bounds nothing */
 	uint64_t *crossings; /* by growing flows, each counted as often as it crosses */
 	bool *full;          /* at this level */
@@ -26,19 +27,6 @@ struct share {
 	uint64_t *rates_Bps;
 	bool *growing;
 };
-
-static void share_fini(struct share *share)
-{
-	sys_free(share->room_Bps);
-	sys_free(share->crossings);
-	sys_free(share->full);
-	topology_memberships_fini(&share->memberships);
-	sys_free(share->routes);
-	sys_free(share->first);
-	sys_free(share->crossed);
-	sys_free(share->rates_Bps);
-	sys_free(share->growing);
-}
 
 /* Constraints are numbered: directed links, then limits, then two for each pair (P2P, by the host). */
 static uint32_t limit_constraint(const struct topology *topology, uint32_t limit)
@@ -56,14 +44,8 @@ static uint64_t bound_of(const struct topology_capacity *capacity)
 	return topology_known(capacity) ? capacity->rate_Bps : UINT64_MAX;
 }
 
-static int set_bounds(struct share *share, const struct topology *topology)
+static void set_bounds(struct share *share, const struct topology *topology)
 {
-	share->constraint_count = 2 * (topology->link_count + topology->pair_count) + topology->limit_count;
-	share->room_Bps = sys_zalloc(share->constraint_count * sizeof(*share->room_Bps));
-	share->crossings = sys_zalloc(share->constraint_count * sizeof(*share->crossings));
-	share->full = sys_zalloc(share->constraint_count * sizeof(*share->full));
-	if (!share->room_Bps || !share->crossings || !share->full)
-		return -ENOMEM;
 	for (size_t i = 0; i < 2 * topology->link_count; i++)
 		share->room_Bps[i] = bound_of(&topology->links[i / 2].capacity[i % 2]);
 	for (uint32_t i = 0; i < topology->limit_count; i++)
@@ -72,7 +54,6 @@ static int set_bounds(struct share *share, const struct topology *topology)
 		share->room_Bps[pair_constraint(topology, i, TOPOLOGY_WAY_DIRECT)] = bound_of(&topology->pairs[i].p2p);
 		share->room_Bps[pair_constraint(topology, i, TOPOLOGY_WAY_HOST)] = bound_of(&topology->pairs[i].host);
 	}
-	return 0;
 }
 
 static int find_routes(struct share *share, const struct topology *topology, const struct topology_flow *flows,
@@ -81,12 +62,9 @@ static int find_routes(struct share *share, const struct topology *topology, con
 	struct topology_ways ways = { 0 };
 	int r = topology_ways_init(&ways, topology);
 
-	share->routes = sys_zalloc(flow_count * sizeof(*share->routes));
-	if (!share->routes)
-		r = -ENOMEM;
 	for (size_t i = 0; r == 0 && i < flow_count; i++)
 		r = topology_ways_route(&ways, &flows[i], &share->routes[i]);
-	topology_ways_fini(&ways);
+	sys_free(ways.arrays);
 	return r;
 }
 
@@ -131,19 +109,24 @@ static size_t list_crossings(struct share *share, const struct topology *topolog
 static int prepare(struct share *share, const struct topology *topology, const struct topology_flow *flows,
 		   size_t flow_count)
 {
-	int r = set_bounds(share, topology);
+	size_t constraints = 2 * (topology->link_count + topology->pair_count) + topology->limit_count;
+	int r;
 
-	if (r == 0)
-		r = topology_memberships_init(&share->memberships, topology, NULL);
+	share->constraint_count = constraints;
+	share->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(share->room_Bps, constraints), SYS_ARRAY(share->crossings, constraints),
+				      SYS_ARRAY(share->full, constraints), SYS_ARRAY(share->routes, flow_count),
+				      SYS_ARRAY(share->first, flow_count + 1), SYS_ARRAY(share->rates_Bps, flow_count),
+				      SYS_ARRAY(share->growing, flow_count) },
+		7);
+	if (!share->arrays)
+		return -ENOMEM;
+	set_bounds(share, topology);
+	r = topology_memberships_init(&share->memberships, topology, NULL);
 	if (r == 0)
 		r = find_routes(share, topology, flows, flow_count);
 	if (r < 0)
 		return r;
-	share->first = sys_zalloc((flow_count + 1) * sizeof(*share->first));
-	share->rates_Bps = sys_zalloc(flow_count * sizeof(*share->rates_Bps));
-	share->growing = sys_zalloc(flow_count * sizeof(*share->growing));
-	if (!share->first || !share->rates_Bps || !share->growing)
-		return -ENOMEM;
 	share->crossed = sys_zalloc(list_crossings(share, topology, flows, flow_count) * sizeof(*share->crossed));
 	if (!share->crossed)
 		return -ENOMEM;
@@ -217,6 +200,8 @@ int topology_share(const struct topology *topology, const struct topology_flow *
 		if (flow_count)
 			memcpy(ret_Bps, share.rates_Bps, flow_count * sizeof(*ret_Bps));
 	}
-	share_fini(&share);
+	sys_free(share.arrays);
+	sys_free(share.crossed);
+	sys_free(share.memberships.arrays);
 	return r;
 }

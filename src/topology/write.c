@@ -416,6 +416,6 @@ int topology_write(const struct topology *topology, char **ret, size_t *ret_byte
 		r = text_take(&writer.text, ret, ret_bytes);
 	}
 	sys_free(writer.arrays);
-	topology_memberships_fini(&writer.memberships);
+	sys_free(writer.memberships.arrays);
 	return r;
 }
