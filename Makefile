@@ -322,6 +322,9 @@ COMPLETIONS := $(patsubst docs/%.bash,share/bash-completion/completions/%,$(wild
 # Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
 DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/plan.svg perf/RESULTS.md)
 DOCS := share/doc/tributary
+# What `tributary bench` runs.
+BENCH := $(wildcard perf/bench/*.py)
+BENCH_PLACE := share/tributary/bench
 # What NCCL looks for where no variable names a plugin. Those of another package stay.
 DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
 foreign_plugin = [ -e '$(DESTDIR)$(LIBDIR)/'$(1) -o -L '$(DESTDIR)$(LIBDIR)/'$(1) ] && \
@@ -341,6 +344,7 @@ install: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) install-documents ## into 
 
 install-documents:
 	$(Q)for document in $(DOCUMENTS); do install -D -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
+	$(Q)install -d '$(DESTDIR)$(PREFIX)/$(BENCH_PLACE)' && install -m 644 $(BENCH) '$(DESTDIR)$(PREFIX)/$(BENCH_PLACE)/'
 
 install-default: install ## the same, and every NCCL job of this machine uses it without a variable
 	$(Q)for name in $(DEFAULT_PLUGINS); do if $(call foreign_plugin,$$name); then \
@@ -355,8 +359,9 @@ uninstall: ## take out what install put in
 		$(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man8/%',$(MAN8)) \
 		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \
 		'$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf' \
-		$(patsubst %,'$(DESTDIR)$(PREFIX)/%',$(COMPLETIONS)) $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS))
-	$(Q)find '$(DESTDIR)$(PREFIX)/$(DOCS)' -type d -empty -delete 2>/dev/null || :
+		$(patsubst %,'$(DESTDIR)$(PREFIX)/%',$(COMPLETIONS)) $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS)) \
+		$(patsubst perf/bench/%,'$(DESTDIR)$(PREFIX)/$(BENCH_PLACE)/%',$(BENCH))
+	$(Q)find '$(DESTDIR)$(PREFIX)/$(DOCS)' '$(DESTDIR)$(PREFIX)/share/tributary' -type d -empty -delete 2>/dev/null || :
 
 # A test compares them with what the programs print.
 .PHONY: generated

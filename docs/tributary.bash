@@ -8,7 +8,7 @@ _tributary_second()
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export env run status cluster simulate estimate place lint capture devices params aggregators completion version help'
+	local commands='discover measure show doctor plan explain tune export env run bench status cluster simulate estimate place lint capture devices params aggregators completion version help'
 	local pairs='cluster+measure cluster+order '
 	local command=${COMP_WORDS[1]} options= words= kind= at
 	COMPREPLY=()
@@ -106,6 +106,16 @@ _tributary()
 	export\ --size) kind=none ;;
 	env\ --collnet) words='auto on off' ;;
 	run\ --collnet) words='auto on off' ;;
+	bench\ --worker) words='auto nccl-tests torch plugins' ;;
+	bench\ --nccl-tests) kind=directory ;;
+	bench\ --operations) kind=none ;;
+	bench\ --sizes) kind=none ;;
+	bench\ --turns) kind=none ;;
+	bench\ --seconds) kind=none ;;
+	bench\ --timeout) kind=none ;;
+	bench\ --ranks) kind=none ;;
+	bench\ --metric) kind=none ;;
+	bench\ --report) kind=file ;;
 	status\ --jobs) kind=none ;;
 	cluster\ --exclude) kind=none ;;
 	cluster\ measure\ --out) kind=file ;;
@@ -190,6 +200,7 @@ _tributary()
 		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --rate --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' kind=command ;;
+		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' words=[COMMAND...] ;;
 		status) options='--jobs --all --json --help' ;;
 		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;

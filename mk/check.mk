@@ -38,7 +38,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
-	$(peer_args) $(browser_args) $(mpi_args) $(model_args) $(gate_args) \
+	$(peer_args) $(bench_args) $(browser_args) $(mpi_args) $(model_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
@@ -48,13 +48,16 @@ gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(
 peer_run = $(O)/perf/p2p --spawn --verify --pairs 1 --seconds 0.05 --sizes 1,128,129,64K,1M --plugin $(O)/perf/libnccl-net-sockets.so
 peer_args = 'perf/sockets=$(peer_run)' 'perf/sockets, threads=NCCL_SOCKET_NTHREADS=2 NCCL_NSOCKS_PERTHREAD=2 $(peer_run)' \
 	'perf/allreduce=$(O)/perf/allreduce --spawn 3 --algo ring,tree --bytes 4,1M --iters 2 --batch 1 --floor --plugin $(PLUGIN_PATH) --vs $(O)/perf/libnccl-net-sockets.so' \
-	'perf/collectives=$(O)/perf/collectives --spawn 3 --bytes 4,999,300K,9M --pairs 5 --seconds 100 --collnet-gain 1500 --plugin $(PLUGIN_PATH) --vs $(O)/perf/libnccl-net-sockets.so'
+	'perf/collectives=$(O)/perf/collectives --spawn 3 --bytes 4,999,300K,3M --pairs 5 --seconds 100 --collnet-gain 1500 --plugin $(PLUGIN_PATH) --vs $(O)/perf/libnccl-net-sockets.so'
 
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
 # Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a cluster that mpirun measures.
 mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
+
+# What `tributary bench` is made of.
+bench_args = $(if $(GATES),'bench/bench=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_bench.py' 'bench/ranks=$(PYTHON) -B tests/gpu/test_gpu_tools.py')
 
 # The rules of docs/design/transport.md, in every state.
 model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check' 'model/broken=CC=$(CC) tests/model/check --broken')

@@ -87,12 +87,10 @@ static int take_operand(const struct command *command, const char *text, struct 
 	return COMMAND_OK;
 }
 
-/* "COMMAND...": what follows the first operand has options of its own. */
+/* "COMMAND...", "[COMMAND...]": what follows the first operand has options of its own. */
 static bool takes_rest(const struct command *command)
 {
-	size_t bytes = strlen(command->operands);
-
-	return bytes > 3 && !strcmp(command->operands + bytes - 3, "...");
+	return strstr(command->operands, "...") != NULL;
 }
 
 int command_parse(const struct command *const *table, const struct command *command, int argc, char **argv,

@@ -28,8 +28,8 @@ struct command_call;
 struct command {
 	const char *name; /* one word, or two: that of another command and one of its own, "cluster order" */
 	/*
-	 * "", "FILE", "[COMMAND]", "show FILE": a word in lower case is the only one allowed. "COMMAND...": it and all
-	 * that follows are nobody's business here.
+	 * "", "FILE", "[COMMAND]", "show FILE": a word in lower case is the only one allowed. "COMMAND...",
+	 * "[COMMAND...]": it and all that follows are nobody's business here.
 	 */
 	const char *operands;
 	const char *help;  /* one line, a clause */
@@ -49,11 +49,11 @@ struct command_call {
 	char **rest; /* of "COMMAND...": it and what follows, up to a NULL */
 };
 
-extern const struct command command_aggregators, command_capture, command_cluster, command_cluster_measure,
-	command_cluster_order, command_completion, command_devices, command_discover, command_doctor, command_env,
-	command_estimate, command_explain, command_export, command_help, command_lint, command_measure, command_params,
-	command_place, command_plan, command_run, command_show, command_simulate, command_status, command_tune,
-	command_version;
+extern const struct command command_aggregators, command_bench, command_capture, command_cluster,
+	command_cluster_measure, command_cluster_order, command_completion, command_devices, command_discover,
+	command_doctor, command_env, command_estimate, command_explain, command_export, command_help, command_lint,
+	command_measure, command_params, command_place, command_plan, command_run, command_show, command_simulate,
+	command_status, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];

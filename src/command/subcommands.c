@@ -14,6 +14,7 @@ const struct command *const command_table[] = {
 	&command_export,
 	&command_env,
 	&command_run,
+	&command_bench,
 	&command_status,
 	&command_cluster,
 	&command_cluster_measure,

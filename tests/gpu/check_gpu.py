@@ -4,11 +4,14 @@
 Exit 0, 1, or 77 with the reason where there is no GPU or no PyTorch.
 """
 import argparse
+import os
 import sys
 import tempfile
 
-import operations
-import ranks
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "perf", "bench"))
+
+import operations  # noqa: E402
+import ranks  # noqa: E402
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 SIZES = (1, 4, 1000, 4096, 65536 + 8, 1 << 20, (16 << 20) + 24)   # bytes; odd ones do not divide by ranks or packets
@@ -52,13 +55,13 @@ def ask_all(group, questions, timeout_s):
         done += 1
         wrong += sum(bad)
         if any(bad) and wrong <= WRONG_SHOWN:
-            print("wrong: %s, %d ranks, %s: %s elements" % (group.net, group.world, question, bad), flush=True)
+            print("wrong: %s, %d ranks, %s: %s elements" % (group.side, group.world, question, bad), flush=True)
     return done, wrong
 
 
 def check(world, folder, timeout_s, sizes):
     """Runs all cases on one group; returns (cases, wrong elements, NCCL's version)."""
-    with ranks.Group("plugin", world, folder) as group:
+    with ranks.Group("with", world, folder) as group:
         done, wrong = ask_all(group, cases(world, sizes), timeout_s)
         group.used()
         return done, wrong, ranks.nccl_version(group.log())
@@ -66,11 +69,11 @@ def check(world, folder, timeout_s, sizes):
 
 def check_collnet(world, folder, timeout_s, sizes):
     """The AllReduces through the plugin's collnet, and the special values on both sides; returns as check()."""
-    with ranks.Group("plugin", world, folder, ranks.COLLNET) as group:
+    with ranks.Group("with", world, folder, ranks.COLLNET) as group:
         done, wrong = ask_all(group, reductions(world, sizes), timeout_s)
         group.used_collnet()
         version = ranks.nccl_version(group.log())
-    with ranks.Group("sockets", world, folder) as group:
+    with ranks.Group("without", world, folder) as group:
         sockets_done, sockets_wrong = ask_all(group, specials(), timeout_s)
     return done + sockets_done, wrong + sockets_wrong, version
 

@@ -13,13 +13,13 @@ import unittest.mock
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "perf")]
+BENCH = os.path.join(HERE, "..", "..", "perf", "bench")
+sys.path[:0] = [HERE, BENCH]
 
 import check_gpu  # noqa: E402
-import job  # noqa: E402
+import gpu  # noqa: E402
 import operations  # noqa: E402
 import ranks  # noqa: E402
-import torch_bench  # noqa: E402
 
 PLUGIN_LOG = """host:1:2 [0] NCCL INFO Using network Tributary
 host:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Tributary/0
@@ -45,19 +45,6 @@ for line in sys.stdin:
         continue
     wrong = {"error": "no"} if question.get("error") == rank else {"wrong": rank, "us": 10.0 + rank}
     print(json.dumps(wrong), flush=True)
-"""
-
-
-# A job: NCCL's log says which network it has, and the plugin halves its step.
-FAKE_JOB = """
-import os
-plugin = os.environ.get("NCCL_NET_PLUGIN") == "tributary"
-with open(os.environ["NCCL_DEBUG_FILE"].replace("%h", "h").replace("%p", "1"), "w") as f:
-    f.write("h:1:1 [0] NCCL INFO Using network %s\\n" % os.environ.get("FAKE_NET", "Tributary" if plugin else "Socket"))
-with open(os.environ["FAKE_TURNS"], "a") as f:
-    f.write("with " if plugin else "without ")
-print("step=9" if plugin else "step=90")
-print("step=2\\nstep=2" if plugin else "step=4\\nstep=4")
 """
 
 
@@ -97,17 +84,19 @@ class Operations(unittest.TestCase):
 
 class Ranks(unittest.TestCase):
     def test_each_rank_is_a_host_of_its_own(self):
-        envs = [ranks.environment(ranks.on_one_gpu({"NCCL_NET": "IB", "PATH": "/bin"}, r, 4), "plugin", 1234, "log") for r in range(4)]
+        envs = [ranks.environment(ranks.on_one_gpu({"NCCL_NET": "IB", "PATH": "/bin"}, r, 4), "with", 1234, "log", ranks.own_variables())
+                for r in range(4)]
         self.assertEqual(len({e["NCCL_HOSTID"] for e in envs}), 4)
         self.assertNotIn("NCCL_NET", envs[0])
         self.assertEqual((envs[2]["RANK"], envs[2]["WORLD_SIZE"], envs[2]["PATH"]), ("2", "4", "/bin"))
         self.assertEqual(envs[0]["NCCL_NET_PLUGIN"], "tributary")
 
-    def test_both_nets_differ_in_the_net_alone(self):
-        a, b = (ranks.environment({"LD_LIBRARY_PATH": "/x"}, net, 1, "log") for net in ("plugin", "sockets"))
+    def test_both_sides_differ_in_the_plugin_alone(self):
+        base = ranks.on_one_gpu({"LD_LIBRARY_PATH": "/x"}, 0, 2)
+        a, b = (ranks.environment(base, side, 1, "log", ranks.own_variables()) for side in ("with", "without"))
         self.assertEqual({k for k in a.keys() | b.keys() if a.get(k) != b.get(k)},
-                         {"NCCL_NET_PLUGIN", "NCCL_NET", "LD_LIBRARY_PATH"})
-        self.assertTrue(a["LD_LIBRARY_PATH"].endswith(":/x"))
+                         {"NCCL_NET_PLUGIN", "NCCL_NET", "LD_LIBRARY_PATH", "TRIBUTARY_DISABLE"})
+        self.assertEqual((b["NCCL_NET_PLUGIN"], b["NCCL_NET"]), ("none", "Socket"))
 
     def test_transports_from_the_log(self):
         self.assertEqual(ranks.transports(PLUGIN_LOG), {"NET/Tributary"})
@@ -128,13 +117,13 @@ class Groups(unittest.TestCase):
         real, ranks.HERE = ranks.HERE, self.folder.name
         self.addCleanup(setattr, ranks, "HERE", real)
 
-    def group(self, net="plugin", **extra):
-        return ranks.Group(net, 2, self.folder.name, extra)
+    def group(self, side="with", **extra):
+        return ranks.Group(side, 2, self.folder.name, extra)
 
     def test_answers_come_in_rank_order(self):
         with self.group() as group:
             self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
-            self.assertEqual(group.used(), {"NET/Tributary"})
+            self.assertEqual(group.used(), "Tributary")
 
     def launched(self):
         """Rank 0 of a job of two, and the program of the other."""
@@ -143,23 +132,23 @@ class Groups(unittest.TestCase):
         environment = unittest.mock.patch.dict(os.environ, environs[0])
         environment.start()
         self.addCleanup(environment.stop)
-        first = ranks.Launched(environs[0])
+        first = ranks.Launched(environs[0], {})
         self.addCleanup(first.close)
-        text = "import os, ranks, sys; ranks.HERE = %r; sys.exit(ranks.Launched(os.environ).serve())" % ranks.HERE
-        other = subprocess.Popen([sys.executable, "-c", text], env={**os.environ, **environs[1], "PYTHONPATH": HERE})
+        text = "import os, ranks, sys; ranks.HERE = %r; sys.exit(ranks.Launched(os.environ, {}).serve())" % ranks.HERE
+        other = subprocess.Popen([sys.executable, "-c", text], env={**os.environ, **environs[1], "PYTHONPATH": BENCH})
         self.addCleanup(other.wait)
         self.addCleanup(other.terminate)
         return first, other
 
     def test_ranks_of_a_launcher_answer_rank_0(self):
         first, other = self.launched()
-        with ranks.Group("plugin", 2, self.folder.name, None, first) as plugin, \
-                ranks.Group("sockets", 2, self.folder.name, {"FAKE_NET": "Socket"}, first) as sockets:
+        with ranks.Group("with", 2, self.folder.name, None, first) as with_, \
+                ranks.Group("without", 2, self.folder.name, {"FAKE_NET": "Socket"}, first) as without:
             for _ in range(3):
-                for group in plugin, sockets:
+                for group in with_, without:
                     self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
-            plugin.used()
-            sockets.used()
+            with_.used()
+            without.used()
         first.close()
         self.assertEqual(other.wait(20), 0)
 
@@ -171,16 +160,16 @@ class Groups(unittest.TestCase):
             if text is not None:
                 stranger.sendall(text)
                 stranger.shutdown(socket.SHUT_WR)
-        with ranks.Group("plugin", 2, self.folder.name, None, first) as group:
+        with ranks.Group("with", 2, self.folder.name, None, first) as group:
             self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
         first.close()
         self.assertEqual(other.wait(20), 0)
-        self.assertRaisesRegex(ranks.Failed, "65536", ranks.Launched, {**os.environ, "MASTER_PORT": "65535"})
+        self.assertRaisesRegex(ranks.Failed, "65536", ranks.Launched, {**os.environ, "MASTER_PORT": "65535"}, {})
 
     def test_an_order_sets_where_mps_is_and_nothing_else(self):
         first, other = self.launched()
         extra = {"FAKE_NET": "Socket", "FAKE_ALGO": "RING", **dict.fromkeys(ranks.MPS_NAMES, "/mps")}
-        with ranks.Group("plugin", 2, self.folder.name, extra, first) as group:
+        with ranks.Group("with", 2, self.folder.name, extra, first) as group:
             self.assertEqual([[a["env"].get(name) for name in extra] for a in group.ask({"env": list(extra)}, 20)],
                              [list(extra.values()), [None, None, "/mps", "/mps"]])
         first.close()
@@ -204,17 +193,17 @@ class Groups(unittest.TestCase):
     def test_a_launched_rank_that_dies_or_is_missing_is_a_failure(self):
         first, other = self.launched()
         with contextlib.redirect_stdout(io.StringIO()), self.assertRaisesRegex(ranks.Failed, "rank 1 of 2: it died"), \
-                ranks.Group("plugin", 2, self.folder.name, None, first) as group:
+                ranks.Group("with", 2, self.folder.name, None, first) as group:
             group.ask({"die": 1}, 20)
         first.world, first.LIMIT_S = 3, 2
-        self.assertRaisesRegex(ranks.Failed, "only 2 of 3 ranks", ranks.Group, "plugin", 3, self.folder.name, None, first)
+        self.assertRaisesRegex(ranks.Failed, "only 2 of 3 ranks", ranks.Group, "with", 3, self.folder.name, None, first)
         first.close()
         self.assertEqual(other.wait(20), 3)
 
     def test_another_transport_is_a_failure(self):
         with self.group(FAKE_NET="Socket") as group:
             group.ask({}, 20)
-            self.assertRaisesRegex(ranks.Failed, "via NET/Socket, not via NET/Tributary", group.used)
+            self.assertRaisesRegex(ranks.Failed, "names the network Socket", group.used)
 
     def test_collnet_that_is_not_taken_is_a_failure(self):
         with self.group(**ranks.COLLNET) as group:
@@ -249,83 +238,10 @@ class Groups(unittest.TestCase):
         self.assertEqual(wrong, done)  # rank 1 says 1 each time
 
     def test_compare_alternates_and_takes_the_slowest_rank(self):
-        with self.group() as plugin, self.group("sockets") as sockets:
-            times, wrong = torch_bench.compare({"plugin": plugin, "sockets": sockets}, {}, 3, 1e4, 20)
-        self.assertEqual(times, {"plugin": [11.0] * 3, "sockets": [11.0] * 3})
-        self.assertEqual(wrong, {"plugin": 4, "sockets": 4})
-
-
-class Job(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.tributary = self.file("tributary", "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 2\nshift 2\nNCCL_NET_PLUGIN=tributary exec \"$@\"\n")
-        os.chmod(self.tributary, 0o700)
-        self.turns = os.path.join(self.folder, "turns")
-        for name, value in (("FAKE_TURNS", self.turns), ("NCCL_NET_PLUGIN", "tributary")):
-            self.addCleanup(os.environ.pop, name, None)
-            os.environ[name] = value
-
-    def file(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
-        return path
-
-    def bench(self, *words, text=FAKE_JOB):
-        options = torch_bench.arguments(["--pairs", "3", "--tributary", self.tributary, *words, "--", sys.executable,
-                                         self.file("job.py", text)])
-        with contextlib.redirect_stdout(io.StringIO()):
-            return job.bench(options, torch_bench.bootstrap)
-
-    def test_sides_take_turns_and_the_median_counts(self):
-        self.assertEqual(self.bench("--metric", r"step=(\d+)"), (2, 2, 2))
-        with open(self.turns, encoding="utf-8") as f:
-            self.assertEqual(f.read().split(), ["with", "without", "without", "with", "with", "without"])
-        self.assertEqual(self.bench("--metric", r"step=(\d+)", "--higher"), (0.5, 0.5, 0.5))
-
-    def test_what_was_set_for_the_plugin_is_not_there_without_it(self):
-        given = {"NCCL_COLLNET_ENABLE": "1", "TRIBUTARY_CLUSTER": "file"}
-        for plugin, side, collnet in (("tributary", "with", "1"), ("tributary", "without", None), ("other", "without", "1"), (None, "without", "1")):
-            env = job.environment({**given, **({"NCCL_NET_PLUGIN": plugin} if plugin else {})}, "log", side)
-            self.assertEqual(env.get("NCCL_COLLNET_ENABLE"), collnet, (plugin, side))
-            self.assertEqual(env.get("TRIBUTARY_CLUSTER"), "file")
-            self.assertNotEqual((side, env.get("NCCL_NET_PLUGIN")), ("without", "tributary"))
-
-    def test_a_job_without_the_plugin_has_no_collnet_of_ours(self):
-        self.addCleanup(os.environ.pop, "NCCL_COLLNET_ENABLE", None)
-        os.environ["NCCL_COLLNET_ENABLE"] = "1"
-        text = FAKE_JOB + "print('collnet=%d' % (1 + int(os.environ.get('NCCL_COLLNET_ENABLE', 0))))\n"
-        self.assertEqual(self.bench("--metric", r"collnet=(\d+)", "--higher", text=text), (2, 2, 2))
-
-    def test_wall_time_without_a_metric(self):
-        self.assertGreater(self.bench()[1], 0)
-
-    def test_a_turn_on_another_network_is_a_failure(self):
-        self.addCleanup(os.environ.pop, "FAKE_NET", None)
-        for net, side in (("Socket", "with the plugin: .* Socket"), ("Tributary", "without the plugin: .* Tributary")):
-            os.environ["FAKE_NET"] = net
-            self.assertRaisesRegex(job.Failed, side, self.bench)
-
-    def test_what_says_nothing_is_a_failure(self):
-        self.assertRaisesRegex(job.Failed, "no log", self.bench, text="pass")
-        self.assertRaisesRegex(job.Failed, "status 3", self.bench, text="raise SystemExit(3)")
-
-    def test_a_host_that_prints_no_figure_takes_the_turns_all_the_same(self):
-        self.assertRaisesRegex(job.Nothing, "matches", self.bench, "--metric", r"speed=(\d+)")
-        with open(self.turns, encoding="utf-8") as f:
-            self.assertEqual(len(f.read().split()), 6)
-
-    def test_a_hang_ends_with_all_that_the_job_started(self):
-        fifo = os.path.join(self.folder, "fifo")
-        os.mkfifo(fifo)
-        text = "import subprocess\nsubprocess.Popen(['sleep', '600'], stdout=open(%r, 'w')).wait()" % fifo
-        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-        self.addCleanup(os.close, reader)
-        self.assertRaisesRegex(job.Failed, "no end", self.bench, "--timeout", "1", text=text)
-        os.set_blocking(reader, True)
-        self.assertEqual(os.read(reader, 1), b"")  # nobody has it open any more
+        with self.group() as with_, self.group("without") as without:
+            times, wrong = gpu.compare({"with": with_, "without": without}, {}, 3, 1e-2, 20)
+        self.assertEqual(times, {"with": [11e-6] * 3, "without": [11e-6] * 3})
+        self.assertEqual(wrong, {"with": 4, "without": 4})
 
 
 class Bench(unittest.TestCase):
@@ -336,31 +252,9 @@ class Bench(unittest.TestCase):
         self.assertEqual({c["root"] for c in found if c["op"] == "broadcast"}, {0, 1, 2, 3})
         self.assertFalse([c for c in found if c.get("redop") == "avg" and c["type"].startswith(("int", "uint"))])
 
-    def test_bootstrap_holds_the_median_and_repeats(self):
-        values = [1.0, 1.1, 0.9, 1.05, 0.95, 1.2, 0.8, 1.0, 1.02, 0.98, 1.01]
-        low, median, high = torch_bench.bootstrap(values)
-        self.assertEqual((low, median, high), torch_bench.bootstrap(values))
-        self.assertTrue(0.8 <= low < median == 1.0 < high <= 1.2)
-        self.assertEqual(torch_bench.bootstrap([2.0] * 11), (2.0, 2.0, 2.0))
-
-    def test_gate_takes_the_worse_end(self):
-        def result(low):
-            return {"ratio": {"low": low, "median": 1.1, "high": 1.2}}
-        self.assertEqual(torch_bench.slower([result(0.985), result(1.0)], 0.02), [])
-        self.assertEqual(torch_bench.slower([result(0.97)], 0.02), [result(0.97)])
-
-    def test_columns(self):
-        words = torch_bench.row("all_reduce", "float32", 262144, 4, "plugin", 1000.0, 0).split()
-        self.assertEqual(words, ["1048576", "262144", "float32", "sum", "plugin", "1000.00", "1.049", "1.573", "0"])
-        words = torch_bench.row("all_gather", "float32", 65536, 4, "sockets", 1000.0, 0).split()
-        self.assertEqual(words[0], "1048576")
-
-    def test_sizes_and_arguments(self):
-        self.assertEqual(torch_bench.sizes(1024, 70000, 4), [1024, 4096, 16384, 65536])
-        options = torch_bench.arguments(["--max", "4M", "--ranks", "2", "--operations", "broadcast"])
-        self.assertEqual((options.max, options.ranks, options.operations), (4 << 20, [2], ["broadcast"]))
-        self.assertEqual(torch_bench.iterations(10, 1e5, 1000), 1000)
-        self.assertEqual(torch_bench.iterations(1e6, 1e5, 1000), 3)
+    def test_iterations_fill_the_time(self):
+        self.assertEqual(gpu.iterations(10, 1e5, 1000), 1000)
+        self.assertEqual(gpu.iterations(1e6, 1e5, 1000), 3)
 
 
 if __name__ == "__main__":

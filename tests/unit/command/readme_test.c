@@ -1,4 +1,4 @@
-/* What README.md says that commands can say again, and the tool for comparing a job with the plugin and without it. */
+/* What README.md says that commands can say again. */
 #include "program.h"
 
 #include <setjmp.h>
@@ -45,17 +45,10 @@ static void gains_and_picture_are_what_the_commands_give(void **state)
 	run_python("perf/gains.py", arguments);
 }
 
-static void job_takes_turns_with_the_plugin_and_without(void **state)
-{
-	(void)state;
-	run_python("tests/gpu/test_gpu_tools.py", "Job");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gains_and_picture_are_what_the_commands_give),
-		cmocka_unit_test(job_takes_turns_with_the_plugin_and_without),
 	};
 
 	return cmocka_run_group_tests(tests, program_find, NULL);

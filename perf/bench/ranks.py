@@ -1,6 +1,7 @@
-"""Several ranks on one GPU: each its own process with its own NCCL_HOSTID, so that NCCL takes them for hosts.
+"""Ranks that answer questions, each a process of its own: one for each GPU of this machine; several on one GPU, each with its own
+NCCL_HOSTID, so that NCCL takes them for hosts; or those of a launcher.
 
-The parent (check_gpu.py, perf/torch_bench.py) sends one JSON line to every rank's standard input and reads one from its
+The parent (gpu.py, tests/gpu/check_gpu.py) sends one JSON line to every rank's standard input and reads one from its
 standard output; worker.py is the other side. Where a launcher started the parent once for each rank, those of the other
 ranks only start a worker for each group, with a connection to rank 0 in place of the pipes. Standard library only.
 """
@@ -17,9 +18,11 @@ import tempfile
 import threading
 import time
 
+import sides
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 PLUGIN_NAME = "Tributary"     # what the plugin calls itself in NCCL's log
-SOCKETS_NAME = "Socket"       # NCCL's own transport
+NET_OF = {"with": "NET/" + PLUGIN_NAME, "without": "NET/Socket"}   # of ranks on one GPU
 # What a job sets that wants its AllReduces aggregated, and here nothing else: then only AllReduces can be asked for.
 COLLNET = {"NCCL_COLLNET_ENABLE": "1", "NCCL_ALGO": "CollNetChain"}
 
@@ -34,8 +37,8 @@ def plugin_path():
     return os.path.realpath(os.environ.get("TRIBUTARY_PLUGIN") or os.path.join(root, "build/libnccl-net-tributary.so"))
 
 
-def missing():
-    """Why nothing can run here, or None."""
+def missing(variables=None):
+    """Why nothing can run here, or None. variables: of another plugin than the built one."""
     try:
         import torch
     except ImportError:
@@ -44,37 +47,39 @@ def missing():
         return "no GPU that PyTorch can use"
     if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
         return "this PyTorch has no NCCL"
-    if not os.path.exists(plugin_path()):
+    if variables is None and not os.path.exists(plugin_path()):
         return "no plugin at %s (run make)" % plugin_path()
     return None
 
 
 def on_one_gpu(base, rank, world):
-    """The environment of one of several ranks on this GPU, which takes each other for hosts; interface and settings are
-    the same for both nets."""
-    return {"NCCL_SOCKET_IFNAME": "lo", **base,
-            "RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "LOCAL_RANK": "0",
+    """The environment of one of several ranks on this GPU, which take each other for hosts; interface and settings are
+    the same on both sides, and without Tributary they use sockets."""
+    return {"NCCL_SOCKET_IFNAME": "lo", **on_this_machine(base, rank, world), "LOCAL_RANK": "0",
+            "NCCL_NET_PLUGIN": "none", "NCCL_NET": "Socket",
             "NCCL_HOSTID": "tributary-rank-%d" % rank,
             # Not needed when the host ids differ, but then nothing but the network is left if that ever changes.
             "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1"}
 
 
-def environment(base, net, port, log):
-    """The environment of one rank with its net, "plugin" or "sockets", and the port where the ranks meet."""
-    env = {**base, "MASTER_PORT": str(port),
-           "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING", "NCCL_DEBUG_FILE": log}
+def on_this_machine(base, rank, world):
+    """The same of one of several ranks, each with a GPU of its own."""
+    return {**base, "RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "LOCAL_RANK": str(rank)}
+
+
+def own_variables():
+    """What the built plugin needs on the side with it: by name and folder, as NCCL before 2.21 finds a plugin in no other way."""
+    path = plugin_path()
+    return {"NCCL_NET_PLUGIN": re.fullmatch(r"libnccl-net-(.*)\.so", os.path.basename(path)).group(1),
+            "LD_LIBRARY_PATH": ":".join(filter(None, (os.path.dirname(path), os.environ.get("LD_LIBRARY_PATH"))))}
+
+
+def environment(base, side, port, log, variables):
+    """The environment of one rank on its side, and the port where the ranks meet."""
     # The last is torchrun's: the ranks would meet at its agent, and both groups under one name.
-    for name in ("NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_COMM_ID", "TRIBUTARY_DISABLE", "TRIBUTARY_PLUGIN",
-                 "TORCHELASTIC_USE_AGENT_STORE"):
-        env.pop(name, None)
-    if net == "plugin":
-        # By name and folder: NCCL before 2.2x finds a plugin in no other way.
-        path = plugin_path()
-        env["NCCL_NET_PLUGIN"] = re.fullmatch(r"libnccl-net-(.*)\.so", os.path.basename(path)).group(1)
-        env["LD_LIBRARY_PATH"] = ":".join(filter(None, (os.path.dirname(path), env.get("LD_LIBRARY_PATH"))))
-    else:
-        env["NCCL_NET_PLUGIN"], env["NCCL_NET"] = "none", SOCKETS_NAME
-    return env
+    not_ours = dict.fromkeys(("NCCL_COMM_ID", "TRIBUTARY_PLUGIN", "TORCHELASTIC_USE_AGENT_STORE"))
+    return sides.environment_of(base, {**not_ours, **sides.changes(base, side, variables, log), "MASTER_PORT": str(port),
+                                       "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING"})
 
 
 def transports(log_text):
@@ -134,7 +139,8 @@ class Launched:
     """
     LIMIT_S = 120   # for all ranks to be there
 
-    def __init__(self, environ):
+    def __init__(self, environ, variables):
+        self.variables = variables
         self.rank, self.world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
         self.address = (environ["MASTER_ADDR"], int(environ["MASTER_PORT"]) + 1)
         self.listener, self.waiting = None, {}
@@ -187,7 +193,7 @@ class Launched:
                 break
             order = json.loads(order)
             extra = {name: order["extra"][name] for name in MPS_NAMES if name in order["extra"]}
-            env = environment({**os.environ, **extra}, order["net"], order["port"], os.devnull)
+            env = environment({**os.environ, **extra}, order["side"], order["port"], os.devnull, self.variables)
             workers.append(subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py")], env=env, stdin=connection, stdout=connection))
             connection.close()
         return max([abs(ended(worker)) for worker in workers], default=1)
@@ -225,22 +231,23 @@ def ended(process):
 class Group:
     """`world` ranks that answer questions. Use as a context manager: leaving it ends them."""
 
-    def __init__(self, net, world, folder, extra=None, launched=None):
-        self.net, self.world = net, world
-        self.logs = [os.path.join(folder, "%s-%d-%d.log" % (net, world, rank)) for rank in range(1 if launched else world)]
+    def __init__(self, side, world, folder, extra=None, launched=None, variables=None, place=on_one_gpu):
+        self.side, self.world, self.is_strict = side, world, place is on_one_gpu and not launched
+        self.logs = [os.path.join(folder, "%s-%d-%d.log" % (side, world, rank)) for rank in range(1 if launched else world)]
+        variables = own_variables() if variables is None else variables
         self.processes, self.connections, self.inputs, self.readers, self.answers = [], [], [], [], []
         extra = extra or {}
         port = free_port()
         for rank, log in enumerate(self.logs):
             base = {**os.environ, **extra}
             process = subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py")], text=True,
-                                       env=environment(base if launched else on_one_gpu(base, rank, world), net, port, log),
+                                       env=environment(base if launched else place(base, rank, world), side, port, log, variables),
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.processes.append(process)
             self._add(process.stdin, process.stdout)
         if launched:
             try:
-                self.connections = launched.workers(json.dumps({"net": net, "port": port, "extra": extra}))
+                self.connections = launched.workers(json.dumps({"side": side, "port": port, "extra": extra}))
             except Failed:
                 self.__exit__(None)
                 raise
@@ -269,17 +276,17 @@ class Group:
                 stdin.write(text)
                 stdin.flush()
             except OSError:
-                raise Failed("%s, rank %d of %d: it died before %s" % (self.net, rank, self.world, question))
+                raise Failed("%s, rank %d of %d: it died before %s" % (self.side, rank, self.world, question))
         answers = []
         for rank, lines in enumerate(self.answers):
             try:
                 line = lines.get(timeout=timeout_s)
             except queue.Empty:
                 raise Failed("%s, rank %d of %d: no answer in %g s to %s"
-                             % (self.net, rank, self.world, timeout_s, question))
+                             % (self.side, rank, self.world, timeout_s, question))
             answer = json.loads(line) if line else {"error": "it died"}
             if "error" in answer:
-                raise Failed("%s, rank %d of %d: %s at %s" % (self.net, rank, self.world, answer["error"], question))
+                raise Failed("%s, rank %d of %d: %s at %s" % (self.side, rank, self.world, answer["error"], question))
             answers.append(answer)
         return answers
 
@@ -303,15 +310,16 @@ class Group:
         return "\n".join(text)
 
     def used(self):
-        """Checks that all traffic went where it should. Returns the transports' names; raises Failed."""
-        want = {"NET/" + (PLUGIN_NAME if self.net == "plugin" else SOCKETS_NAME)}
+        """Checks that all traffic went where it should. Returns the network in words; raises Failed."""
+        try:
+            network = sides.check(self.side, self.log())
+        except sides.Failed as e:
+            raise Failed(str(e)) from e
         found = transports(self.log())
-        if self.connections:   # ranks of a launcher may be on one host, where NCCL needs no network
-            found = {name for name in found if name.startswith("NET/")}
-        if found != want:
+        if self.is_strict and found != {NET_OF[self.side]}:
             raise Failed("%s: NCCL's connections went via %s, not via %s"
-                         % (self.net, ", ".join(sorted(found)) or "nothing", ", ".join(want)))
-        return found
+                         % (self.side, ", ".join(sorted(found)) or "nothing", NET_OF[self.side]))
+        return network
 
     def used_collnet(self):
         """Checks that the plugin's collnet made the results. Raises Failed."""

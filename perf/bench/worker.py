@@ -40,7 +40,7 @@ def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not end up between the answers
     backend = os.environ.get("TRIBUTARY_GPU_BACKEND", "nccl")
-    device = torch.device("cpu" if backend == "gloo" else "cuda:" + os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cpu" if backend == "gloo" else "cuda:%d" % (int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()))
     if backend == "nccl":
         torch.cuda.set_device(device)
     dist.init_process_group(backend, timeout=datetime.timedelta(seconds=120))

@@ -1,0 +1,462 @@
+"""`tributary bench`: the same operations with Tributary and without it, in turns, and one sentence about them.
+
+src/command/bench.c has the options and their help, and starts this with them. What is run:
+  nccl-tests  its programs; each turn starts them once on each side, the first side alternating
+  torch       gpu.py, which has both sides in one run
+  plugins     perf/collectives of a checkout, where there is no NCCL: both sides in one run, the other one a plugin that
+              moves messages as NCCL's own sockets do
+  job         a job of the user's own, in turns: its wall time, or what it prints of itself
+"""
+import argparse
+import base64
+import importlib.util
+import json
+import os
+import re
+import runpy
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import launch
+import nccltests
+import sides
+import table
+import verdict
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+OPERATIONS = tuple(verdict.NAMES)
+FACTOR = 4
+SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|KEY", re.I)
+GOOD, FAILED, USAGE, SLOWER = 0, 1, 2, 3
+
+
+class Failed(Exception):
+    """No comparison: why."""
+
+
+class Usage(Exception):
+    """A wrong option."""
+
+
+# ------------------------------------------------------------------------------------------------------------- options
+
+
+def wrong(name, text, expected):
+    return Usage("--%s is \"%s\", expected %s" % (name, text, expected))
+
+
+def size_of(name, text):
+    m = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if not m or not int(m.group(1)):
+        raise wrong(name, text, "FROM-TO, as 64K-16M")
+    return int(m.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[m.group(2)]
+
+
+def sizes_of(text):
+    first, _, last = text.partition("-")
+    low, found = size_of("sizes", first), []
+    high = size_of("sizes", last or first)
+    if low > high:
+        raise wrong("sizes", text, "FROM-TO, the smaller first")
+    while low <= high:
+        found.append(low)
+        low *= FACTOR
+    return found
+
+
+def number_of(name, text, low, high, kind=int):
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not low <= value <= high:
+        raise wrong(name, text, "%d to %d" % (low, high))
+    return value
+
+
+def operations_of(text):
+    found = text.split(",")
+    for name in found:
+        if name not in OPERATIONS:
+            raise wrong("operations", text, "some of " + ",".join(OPERATIONS))
+    return [name for name in OPERATIONS if name in found]
+
+
+def options_of(words):
+    p = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("program", "worker", "nccl-tests", "operations", "sizes", "turns", "seconds", "timeout", "ranks", "metric", "report"):
+        p.add_argument("--" + name)
+    for name in ("json", "csv", "mps", "job", "higher"):
+        p.add_argument("--" + name, action="store_true")
+    p.add_argument("launcher", nargs="*")
+    o = p.parse_args(words)
+    o.job = o.job or o.metric is not None or o.higher
+    o.operations = operations_of(o.operations or ",".join(OPERATIONS))
+    o.sizes = o.sizes and sizes_of(o.sizes)
+    o.turns = number_of("turns", o.turns or "5" if o.job or o.worker == "nccl-tests" else o.turns or "11", 1, 101)
+    o.seconds = number_of("seconds", o.seconds or "60", 1, 86400, float)
+    o.timeout = number_of("timeout", o.timeout or ("3600" if o.job else "600"), 1, 604800, float)
+    o.ranks = o.ranks and number_of("ranks", o.ranks, 2, 64)
+    if o.job and not o.launcher:
+        raise Usage("--job, --metric and --higher are about a job of your own: give its words after --")
+    if o.ranks and o.launcher:
+        raise Usage("--ranks is for this machine alone: the launcher says how many there are")
+    if o.json and o.csv:
+        raise Usage("only one of --json, --csv can go to standard output")
+    try:
+        re.compile(o.metric or "")
+        if o.metric and re.compile(o.metric).groups < 1:
+            raise wrong("metric", o.metric, "an expression with a group around the number, as 'step_ms=([0-9.]+)'")
+    except re.error as e:
+        raise wrong("metric", o.metric, "a regular expression: %s" % e) from e
+    return o
+
+
+# ------------------------------------------------------------------------------------------------------------- what runs
+
+
+def is_torchrun(launcher):
+    return bool(launcher) and (os.path.basename(launcher[0]) == "torchrun" or "torch.distributed.run" in launcher)
+
+
+def launched(launcher, words):
+    """The launcher's words, and then those that it is to start."""
+    more = ["--no-python"] if is_torchrun(launcher) and "--no-python" not in launcher else []
+    return launcher + more + words
+
+
+def torch_cuda():
+    """Whether this Python has a PyTorch for CUDA. Importing it would take seconds."""
+    found = importlib.util.find_spec("torch")
+    version = found and found.origin and os.path.join(os.path.dirname(found.origin), "version.py")
+    try:
+        return bool(version and runpy.run_path(version).get("cuda"))
+    except OSError:
+        return False
+
+
+def has_gpu():
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg")
+
+
+def build_of(program):
+    """The folder of a build with the driver, or None."""
+    folder = os.path.join(os.path.dirname(os.path.realpath(program)), "perf")
+    return folder if os.access(os.path.join(folder, "collectives"), os.X_OK) else None
+
+
+def choose(o):
+    """"nccl-tests", "torch" or "plugins". Raises Failed where there is none."""
+    tests = [op for op in o.operations if nccltests.find(o.nccl_tests, op)]
+    if o.nccl_tests and not tests:
+        raise Failed("there is no nccl-tests in %s: %s is missing" % (o.nccl_tests, nccltests.PROGRAMS[o.operations[0]]))
+    if o.worker != "auto":
+        if o.worker == "nccl-tests" and not tests:
+            raise Failed("no %s in PATH; name the folder with --nccl-tests" % nccltests.PROGRAMS[o.operations[0]])
+        if o.worker == "plugins" and not build_of(o.program):
+            raise Failed("--worker plugins needs perf/collectives beside this program: only a build of the source has it")
+        return o.worker
+    if tests and not is_torchrun(o.launcher):
+        return "nccl-tests"
+    if torch_cuda() and (has_gpu() or not build_of(o.program)):
+        return "torch"
+    if build_of(o.program):
+        return "plugins"
+    raise Failed("there is nothing to run here: neither nccl-tests (in PATH, or --nccl-tests FOLDER), nor a PyTorch with CUDA for %s, "
+                 "nor perf/collectives of a build of the source" % sys.executable)
+
+
+def asked(program, *words, **more):
+    """The JSON that `tributary WORDS --json` prints; None where it fails."""
+    try:
+        done = subprocess.run([program, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False, **more)
+        return json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+
+
+class Bench:
+    """One comparison: its cases, and what is told about it."""
+
+    def __init__(self, options, out):
+        self.o, self.out = options, out
+        self.cases, self.left_out, self.notes, self.failed_turns, self.networks = [], [], [], [], {}
+        self.ranks_seen, self.shown = set(), None
+        self.env = asked(options.program, "env", env=sides.given(os.environ))
+        if not self.env:
+            raise Failed("`%s env` says nothing: run it to see why" % options.program)
+        self.variables = self.env["variables"]
+        self.worker = "job" if options.job else choose(options)
+
+    def note(self, text):
+        self.notes.append(text)
+        if self.out:
+            print("# " + text, file=self.out, flush=True)
+
+    def show(self, case):
+        """A row, under its operation's heading."""
+        self.cases.append(case)
+        if not self.out:
+            return
+        if self.shown != case["operation"]:
+            self.shown = case["operation"]
+            print(table.head(case["operation"], case["ranks"]), file=self.out)
+        print(table.row(case), file=self.out, flush=True)
+
+    # -------------------------------------------------------------------------------------------- both sides in one run
+
+    def config(self):
+        o, build = self.o, build_of(self.o.program)
+        sizes = o.sizes or sizes_of("64K-16M" if self.worker == "plugins" else "1K-64M")
+        found = {"worker": self.worker, "operations": o.operations, "sizes": sizes, "turns": max(o.turns, 5), "seconds": o.seconds,
+                 "timeout": o.timeout, "ranks": o.ranks, "mps": o.mps, "host": socket.gethostname(), "program": os.path.realpath(o.program),
+                 "variables": self.variables}
+        if self.worker == "plugins":
+            found.update(driver=os.path.join(build, "collectives"), vs=os.path.join(build, "libnccl-net-sockets.so"), plugin=self.env["library"])
+        return base64.urlsafe_b64encode(json.dumps(found).encode()).decode()
+
+    def take(self, line):
+        """A line of a rank's; what is none of ours is only kept."""
+        at = line.find('{"what"')
+        try:
+            said = json.JSONDecoder().raw_decode(line[at:])[0] if at >= 0 else {}
+        except ValueError:
+            return
+        what = said.pop("what", None)
+        if what == "case":
+            self.show(said)
+        elif what == "left_out":
+            self.left_out.append(said)
+        elif what == "rank":
+            self.ranks_seen.add(said["rank"])
+        elif what == "note":
+            self.note(said["text"])
+        elif what == "networks":
+            self.networks = said
+        elif what == "failed":
+            self.why = said["text"]
+
+    why = None
+
+    def together(self):
+        words = launched(self.o.launcher, [sys.executable, "-B", os.path.join(HERE, "rank.py"), self.config()])
+        if self.worker == "plugins":
+            self.note("no NCCL here: with Tributary is its plugin, without is a plugin that moves messages as NCCL's own sockets do, by the "
+                      "faster of ring and tree; one interface a host")
+        try:
+            launch.run(words, os.environ, self.o.timeout, self.take)
+        except launch.Failed as e:
+            if any(c["with_wrong"] or c["without_wrong"] for c in self.cases):
+                return
+            raise Failed(self.why or "%s\n%s" % (e.args[0], e.args[1].last())) from e
+        if self.left_out:
+            names = ["%s of %s" % (verdict.NAMES[c["operation"]], verdict.size_text(c["size"])) for c in self.left_out]
+            self.note("left out, as they would take longer than --seconds %g: %s" % (self.o.seconds, ", ".join(names)))
+        if not self.cases and self.ranks_seen and 0 not in self.ranks_seen:
+            raise Failed("rank 0 is on another host, and the figures are there")
+        if not self.cases:
+            raise Failed("the launcher ended well and started nothing: no rank said a word")
+
+    # ------------------------------------------------------------------------------------------------------- in turns
+
+    def turns(self, once):
+        """once(side) for both sides of every turn; turns in which one failed are left out. [{side: value}]."""
+        pairs, alone = [], {}
+        for turn in range(self.o.turns):
+            found = {}
+            for side in sides.SIDES if turn % 2 == 0 else sides.SIDES[::-1]:
+                if sys.stderr.isatty():
+                    print("turn %d of %d, %s Tributary ..." % (turn + 1, self.o.turns, side), file=sys.stderr)
+                try:
+                    found[side] = alone[side] = once(side)
+                except (launch.Failed, sides.Failed) as e:
+                    last = e.args[1].last() if len(e.args) > 1 else ""
+                    self.failed_turns.append({"turn": turn, "side": side, "why": e.args[0], "last": last})
+            if len(found) == len(sides.SIDES):
+                pairs.append(found)
+            self.give_up(turn, alone)
+        if len(pairs) * 2 < self.o.turns:
+            raise Failed("%d of %d turns failed; the first one %s" % (self.o.turns - len(pairs), self.o.turns, self.first_failure()))
+        if self.failed_turns:
+            self.note("%d of %d turns failed and are left out; the first one %s" % (self.o.turns - len(pairs), self.o.turns, self.first_failure()))
+        return pairs
+
+    def first_failure(self, side=None):
+        first = next(f for f in self.failed_turns if side in (None, f["side"]))
+        return "%s Tributary: %s%s" % (first["side"], first["why"].replace("%s Tributary: " % first["side"], ""), "\n" + first["last"] if first["last"] else "")
+
+    def give_up(self, turn, alone):
+        """A side that never ran twice in a row will not run."""
+        if turn != 1 or len(alone) == len(sides.SIDES):
+            return
+        missing = [side for side in sides.SIDES if side not in alone]
+        if len(missing) == 2:
+            raise Failed("no turn ended well; the first one %s" % self.first_failure())
+        if missing == ["without"]:
+            self.only_with(alone["with"])
+        raise Failed("no ratio, as no turn ended well %s" % self.first_failure(missing[0]))
+
+    def only_with(self, value):
+        if self.worker == "nccl-tests":
+            for op, (rows, ranks) in value.items():
+                for size, cells in sorted(rows.items()):
+                    self.show(case_of(op, ranks, size, [(cells, None)]))
+
+    def once_nccl_tests(self, side):
+        found, logs = {}, ""
+        for op in self.o.operations:
+            binary = nccltests.find(self.o.nccl_tests, op)
+            if not binary:
+                continue
+            changed = sides.changes(os.environ, side, self.variables)
+            sizes = self.o.sizes or sizes_of("1K-64M")
+            words = [binary, "-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", str(FACTOR), "-c", "1", "-g", "1" if self.o.launcher else str(self.gpus())]
+            output = launch.run(launched(self.o.launcher, sides.words_of(changed) + words), os.environ, self.o.timeout)
+            logs += output.log() + "\n"
+            if output.text().strip() or not self.o.launcher:
+                try:
+                    found[op] = nccltests.parse("\n".join(line for line in output.lines if " NCCL INFO " not in line))
+                except nccltests.Unreadable as e:
+                    raise launch.Failed("%s: %s" % (nccltests.PROGRAMS[op], e), output) from e
+        self.networks[side] = sides.check(side, logs)
+        return found
+
+    def gpus(self):
+        if self.o.ranks:
+            return self.o.ranks
+        try:
+            return max(1, launch.run(["nvidia-smi", "-L"], os.environ, 60).text().count("GPU "))
+        except launch.Failed:
+            return 1
+
+    def nccl_tests(self):
+        missing = [nccltests.PROGRAMS[op] for op in self.o.operations if not nccltests.find(self.o.nccl_tests, op)]
+        if missing:
+            self.note("left out, as it is missing: %s" % ", ".join(missing))
+        pairs = self.turns(self.once_nccl_tests)
+        for op in self.o.operations:
+            both = [(p["with"][op], p["without"][op]) for p in pairs if op in p["with"] and op in p["without"]]
+            shared = set.intersection(*({size for size in a[0] if size in b[0]} for a, b in both)) if both else ()
+            for size in sorted(shared):
+                self.show(case_of(op, both[0][0][1], size, [(a[0][size], b[0][size]) for a, b in both]))
+        if not self.cases:
+            raise Failed("rank 0 is on another host, and the figures are there")
+
+    # ---------------------------------------------------------------------------------------------------- a job of one's own
+
+    def once_job(self, side):
+        with tempfile.TemporaryDirectory() as folder:
+            changed = sides.changes(os.environ, side, self.variables, os.path.join(folder, "nccl.%h.%p"))
+            begin = time.monotonic()
+            output = launch.run(self.o.launcher, sides.environment_of(os.environ, changed), self.o.timeout)
+            seconds = time.monotonic() - begin
+            logs = [open(os.path.join(folder, name), encoding="utf-8", errors="replace").read() for name in os.listdir(folder)]
+        self.networks[side] = sides.check(side, "\n".join(logs))
+        if not self.o.metric:
+            return seconds
+        values = [float(v) for v in re.findall(self.o.metric, output.text() + "\n" + output.log())]
+        return statistics.median(values) if values else None
+
+    def job(self):
+        pairs = [p for p in self.turns(self.once_job) if None not in p.values()]
+        if not pairs:
+            raise Failed("the job printed nothing on this host that matches --metric '%s'" % self.o.metric)
+        of = "--metric" if self.o.metric else "wall time (s)"
+        for i, p in enumerate(pairs):
+            if self.out:
+                print("%3d  %s: with %.6g, without %.6g" % (i, of, p["with"], p["without"]), file=self.out)
+        if self.o.higher:
+            pairs = [{"with": 1 / p["with"], "without": 1 / p["without"]} for p in pairs]
+        self.cases = [{"operation": "job", "ranks": 0, "size": 0, "count": 0, "type": "", "with_wrong": 0, "without_wrong": 0,
+                       **{"%s_s" % side: [p[side] for p in pairs] for side in sides.SIDES}}]
+
+    def job_sentence(self):
+        low, median, high = ratio = verdict.ratio_of(self.cases[0])
+        kind = verdict.kind_of(ratio)
+        said = "%.3f times as fast [%.3f, %.3f]" % (median, low, high)
+        return "your job: %s" % (said if kind > 0 else "slower, " + said if kind else "no difference beyond %s" % verdict.percent(
+            max(verdict.MARGIN, 1 - low, high - 1))), kind < 0
+
+    # ------------------------------------------------------------------------------------------------------------- results
+
+    def run(self):
+        {"nccl-tests": self.nccl_tests, "torch": self.together, "plugins": self.together, "job": self.job}[self.worker]()
+        for side in sides.SIDES:
+            if self.networks.get(side):
+                self.note("%s: %s" % (side, self.networks[side]))
+        return self.job_sentence() if self.worker == "job" else verdict.sentence(self.cases)
+
+    def as_json(self, sentence, with_values=False):
+        return {"format": "tributary-bench 1", "sentence": sentence, "worker": self.worker, "launcher": self.o.launcher, "margin": verdict.MARGIN,
+                "networks": {side: self.networks.get(side) for side in sides.SIDES}, "notes": self.notes,
+                "cases": [table.as_json(case, with_values) for case in self.cases],
+                "left_out": [{"operation": c["operation"], "size_bytes": c["size"]} for c in self.left_out],
+                "failed_turns": [{"turn": f["turn"], "side": f["side"], "why": f["why"]} for f in self.failed_turns]}
+
+    def report(self, sentence):
+        """One file to send in: all values, versions, what this machine is, and its settings. No secrets."""
+        settings = {name: "(left out)" if SECRET.search(name) else value for name, value in sorted(os.environ.items())
+                    if name.startswith(("NCCL_", "TRIBUTARY_"))}
+        facts = {words: asked(self.o.program, *words.split()) for words in ("version", "devices", "doctor", "status", "env", "discover")}
+        return {**self.as_json(sentence, True), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "python": sys.version.split()[0],
+                "kernel": "%s %s" % (os.uname().sysname, os.uname().release), "cpus": os.cpu_count(), "load": os.getloadavg(), "environment": settings,
+                "facts": facts}
+
+
+def case_of(op, ranks, size, pairs):
+    """From nccl-tests' cells of each pair; None on the side that did not run."""
+    first = pairs[0][0]
+    found = {"operation": op, "ranks": ranks, "size": size, "count": first[0], "type": first[1]}
+    for i, side in enumerate(sides.SIDES):
+        cells = [p[i] for p in pairs if p[i]]
+        found["%s_s" % side], found["%s_wrong" % side] = [c[3] for c in cells], sum(c[4] for c in cells)
+    return found
+
+
+def write(path, value):
+    try:
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(value, f, indent=1)
+            f.write("\n")
+    except OSError as e:
+        raise Failed("%s cannot be written: %s" % (path, e.strerror)) from e
+
+
+def main(words):
+    try:
+        o = options_of(words)
+    except Usage as e:
+        print("tributary bench: %s (see `tributary help bench`)" % e, file=sys.stderr)
+        return USAGE
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    bench = None
+    try:
+        bench = Bench(o, None if o.json or o.csv else sys.stdout)
+        sentence, is_slower = bench.run()
+        failure = None
+    except (Failed, KeyboardInterrupt) as e:
+        failure = "interrupted" if isinstance(e, KeyboardInterrupt) else str(e)
+        sentence, is_slower = "no result: %s" % failure.splitlines()[0], False
+    try:
+        if bench and o.report:
+            write(o.report, bench.report(sentence))
+    except Failed as e:
+        failure = failure or str(e)
+    if bench and o.json:
+        print(json.dumps(bench.as_json(sentence), indent=2))
+    elif bench and o.csv:
+        print("\n".join([",".join(table.CSV)] + [table.csv_row(case) for case in bench.cases]))
+    if failure:
+        print("tributary: %s" % failure, file=sys.stderr)
+        return FAILED
+    print(sentence, file=sys.stderr if o.json or o.csv else sys.stdout)
+    return FAILED if any(c["with_wrong"] or c["without_wrong"] for c in bench.cases) else SLOWER if is_slower else GOOD
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""PyTorch's collectives with Tributary and without it, in turns, on this machine's GPUs or between a launcher's ranks.
+
+Two groups of ranks live side by side, one for each side, and only one of them works at a time. A pair of timings is taken
+one right after the other, the first of the two alternating. With several processes on one GPU the times hold the GPU's time
+slices as well as the network, for both alike, but with MPS. Prints JSON lines, as perf/collectives does.
+"""
+import contextlib
+import json
+import os
+import tempfile
+
+import operations
+import ranks
+
+SIDES = ("with", "without")
+PAIRS_LEAST = 5
+
+
+def iterations(us, budget_us, limit):
+    """How many calls fill the time one measurement may take."""
+    return int(min(max(budget_us / max(us, 1.0), 3), limit))
+
+
+def compare(groups, question, pairs, budget_s, timeout_s):
+    """Interleaved timings of one case: ({side: [seconds]}, {side: wrong})."""
+    times, wrong = {side: [] for side in SIDES}, dict.fromkeys(SIDES, 0)
+
+    def once(side, warmup, count):
+        answers = groups[side].ask({**question, "warmup": warmup, "iterations": count}, timeout_s)
+        wrong[side] += sum(a["wrong"] for a in answers)
+        return max(a["us"] for a in answers)  # a collective takes as long as its slowest rank
+
+    first = max(once(side, 2, 3) for side in SIDES)
+    count = iterations(first, budget_s / pairs / 2 * 1e6, 1000)
+    for i in range(pairs):
+        for side in SIDES if i % 2 == 0 else SIDES[::-1]:
+            times[side].append(once(side, 1, count) * 1e-6)
+    return times, wrong
+
+
+def say(what, **values):
+    print(json.dumps({"what": what, **values}), flush=True)
+
+
+def bench(world, config, folder, extra, launched, place):
+    """All cases for one number of ranks."""
+    cases = [(op, size) for op in config["operations"] for size in config["sizes"]]
+
+    def group(side):
+        return ranks.Group(side, world, folder, extra, launched, config["variables"], place)
+    with group("with") as with_, group("without") as without:
+        groups = {"with": with_, "without": without}
+        for op, size in cases:
+            count = operations.count_of(op, size, "float32", world)
+            question = {"op": op, "type": "float32", "count": count}
+            times, wrong = compare(groups, question, config["turns"], config["seconds"] / len(cases), config["timeout"])
+            parts = world if op in ("all_gather", "reduce_scatter", "all_to_all") else 1
+            say("case", operation=op, ranks=world, size=count * parts * operations.TYPES["float32"], count=count, type="float",
+                **{"%s_s" % side: times[side] for side in SIDES}, **{"%s_wrong" % side: wrong[side] for side in SIDES})
+        say("networks", nccl=ranks.nccl_version(with_.log()), **{side: groups[side].used() for side in SIDES})
+
+
+def place_of(config):
+    """(ranks, where they are) of a machine alone. Raises Failed."""
+    import torch
+    gpus = torch.cuda.device_count()
+    if config["ranks"] and 1 < gpus < config["ranks"]:
+        raise ranks.Failed("there are %d GPUs: not so many ranks" % gpus)
+    if gpus > 1:
+        return config["ranks"] or gpus, ranks.on_this_machine
+    say("note", text="one GPU: its ranks take turns on it and take each other for hosts, so these figures say what the transport "
+        "costs and nothing of channels")
+    return config["ranks"] or 2, ranks.on_one_gpu
+
+
+def main(config):
+    """The exit status of one rank."""
+    try:
+        with contextlib.ExitStack() as stack:
+            launched = ranks.Launched(os.environ, config["variables"]) if ranks.are_launched(os.environ) else None
+            if launched and launched.rank:
+                return launched.serve()
+            if launched:
+                stack.callback(launched.close)
+            reason = ranks.missing(config["variables"])
+            if reason:
+                raise ranks.Failed(reason)
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            extra = stack.enter_context(ranks.mps()) if config["mps"] else None
+            world, place = (launched.world, None) if launched else place_of(config)
+            bench(world, config, folder, extra, launched, place)
+    except ranks.Failed as e:
+        say("failed", text=str(e))
+        return 1
+    return 0

@@ -1,0 +1,145 @@
+"""From pairs of timings to one sentence. Pure.
+
+A case is one operation at one size, with the times of each side, pair by pair. The ratio of a pair is how many times as fast
+the side with Tributary was; that of a case is their median, with a percentile bootstrap's 95 % interval. A case is faster
+or slower where the interval leaves out 1 and the median is more than MARGIN away from it.
+"""
+import random
+import statistics
+
+MARGIN = 0.05
+NAMES = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "all_to_all": "AlltoAll",
+         "sendrecv": "sendrecv"}
+
+
+def bootstrap(values, seed=1, rounds=2000):
+    """(low, median, high). Seeded, so that the same data give the same interval."""
+    rng = random.Random(seed)
+    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(rounds))
+    return medians[round(0.025 * (rounds - 1))], statistics.median(values), medians[round(0.975 * (rounds - 1))]
+
+
+def ratio_of(case):
+    """(low, median, high), or None without pairs."""
+    pairs = list(zip(case["with_s"], case["without_s"]))
+    return bootstrap([without / with_ for with_, without in pairs]) if pairs else None
+
+
+def size_text(size):
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size >= 1 << power:
+            return "%.3g %s" % (size / (1 << power), unit)
+    return "%d B" % size
+
+
+def kind_of(ratio):
+    low, median, high = ratio
+    if low > 1 and median > 1 + MARGIN:
+        return 1
+    return -1 if high < 1 and median < 1 - MARGIN else 0
+
+
+def runs(ratios, kind):
+    """(first, last) of each run of cases of that kind; one that is not sure, but on the same side, does not end a run."""
+    kinds = [kind_of(r) for r in ratios]
+    bridged = [k or (kind if i and i + 1 < len(kinds) and kinds[i - 1] == kinds[i + 1] == kind and (ratios[i][1] - 1) * kind > 0 else 0)
+               for i, k in enumerate(kinds)]
+    found = []
+    for i, k in enumerate(bridged):
+        if k == kind and found and found[-1][1] == i - 1:
+            found[-1] = (found[-1][0], i)
+        elif k == kind:
+            found.append((i, i))
+    return found
+
+
+def range_text(sizes, first, last):
+    if (first, last) == (0, len(sizes) - 1) and first < last:
+        return ""
+    if first == last:
+        return "of %s" % size_text(sizes[first])
+    if last == len(sizes) - 1:
+        return "of %s and more" % size_text(sizes[first])
+    if first == 0:
+        return "up to %s" % size_text(sizes[last])
+    return "of %s to %s" % (size_text(sizes[first]), size_text(sizes[last]))
+
+
+def number(value):
+    return "%.2f" % value if value < 9.95 else "%.0f" % value
+
+
+def span(values):
+    low, high = min(values), max(values)
+    if number(low) == number(high):
+        return number(low)
+    return number(statistics.geometric_mean(values)) if high / low < 1.05 else "%s to %s" % (number(low), number(high))
+
+
+def joined(words):
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def parts(by_operation, kind):
+    """"AllGather and ReduceScatter of 1 MiB: 0.92": operations that have the same ranges are said together."""
+    groups = {}
+    for operation, cases in by_operation.items():
+        found = runs([ratio for _, ratio in cases], kind)
+        text = joined([range_text([size for size, _ in cases], *run) for run in found]) if found else ""
+        if found:
+            group = groups.setdefault(text, ([], []))
+            group[0].append(NAMES.get(operation, operation))
+            group[1].extend(cases[i][1][1] for first, last in found for i in range(first, last + 1))
+    return [((joined(names) + " " + text).rstrip(), span(ratios)) for text, (names, ratios) in groups.items()]
+
+
+def beyond(by_operation, ends):
+    """" beyond 9 % (the least certain: AllGather of 64 KiB)": what the cases without a difference could hide."""
+    hidden = [(max(ends(ratio)), operation, size) for operation, cases in by_operation.items() for size, ratio in cases if not kind_of(ratio)]
+    most, operation, size = max(hidden, default=(0, None, 0))
+    if most <= MARGIN:
+        return MARGIN, ""
+    return most, " (the least certain: %s of %s)" % (NAMES.get(operation, operation), size_text(size))
+
+
+def percent(share):
+    return "%.0f %%" % (100 * share)
+
+
+def wrong_text(cases):
+    bad = [(NAMES.get(c["operation"], c["operation"]), c["size"], c["with_wrong"], c["without_wrong"]) for c in cases
+           if c["with_wrong"] or c["without_wrong"]]
+    ours = ["%s of %s (%d elements)" % (name, size_text(size), wrong) for name, size, wrong, _ in bad if wrong]
+    theirs = [name for name, _, _, wrong in bad if wrong]
+    if ours and theirs:
+        return "WRONG RESULTS on both sides, so something else is broken: %s" % joined(ours)
+    if ours:
+        return "WRONG RESULTS with Tributary: %s; do not use it, and report this" % joined(ours)
+    return "WRONG RESULTS without Tributary alone: %s" % joined(theirs) if theirs else None
+
+
+def sentence(cases):
+    """What the cases say, without its full stop, and whether something is slower (or wrong)."""
+    text = wrong_text(cases)
+    if text:
+        return text, True
+    by_operation = {}
+    for case in cases:
+        ratio = ratio_of(case)
+        if ratio:
+            by_operation.setdefault(case["operation"], []).append((case["size"], ratio))
+    if not by_operation:
+        return "no ratio: there is no pair of timings", True
+    for found in by_operation.values():
+        found.sort(key=lambda c: c[0])
+    faster, slower = parts(by_operation, 1), parts(by_operation, -1)
+    words = ["%s: %s times as fast" % part for part in faster]
+    if slower:
+        words.append("slower: " + ", ".join("%s, %s times" % part for part in slower))
+    elif faster:
+        most, least_certain = beyond(by_operation, lambda r: (1 - r[0],))
+        words.append("nothing slower" + (" beyond %s%s" % (percent(most), least_certain) if least_certain else ""))
+    else:
+        most, least_certain = beyond(by_operation, lambda r: (1 - r[0], r[2] - 1))
+        words.append("no difference beyond %s%s" % (percent(most), least_certain))
+    return "; ".join(words), bool(slower)
