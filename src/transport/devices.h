@@ -20,6 +20,7 @@ struct transport_device {
 	int members[TRANSPORT_MAX_MEMBERS]; /* physical devices; a physical one's is itself */
 	struct pace *pace;                  /* made by the first listen */
 	struct transport_properties properties;
+	struct transport_totals gone; /* of connections that are */
 };
 
 struct transport_devices {

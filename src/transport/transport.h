@@ -88,6 +88,21 @@ enum transport_setting {
 	TRANSPORT_SET_UNPACED,
 };
 
+/* What a device has carried since its transport was opened; these only grow. */
+struct transport_totals {
+	uint64_t sent_bytes, received_bytes; /* what the network carried: headers of frames, and what went out twice */
+	uint64_t sent_messages, received_messages;
+	uint64_t retransmitted_segments; /* by the kernel, of TCP */
+	uint64_t connections_opened, connections_failed, streams_lost, streams_redialled, long_waits;
+	uint64_t grant_wait_ns; /* time in which a message waited for a grant of this device */
+};
+/* And how it stands. */
+struct transport_counters {
+	struct transport_totals totals;
+	uint64_t connections, sends_waiting, oldest_wait_ns;
+	uint64_t grants_waiting, granted_bytes, grant_budget_bytes, speed_Bps;
+};
+
 struct transport; /* one per process and kind; reference counted by its users above */
 struct transport_listener;
 struct transport_connection; /* one end: a sender or a receiver */
@@ -105,6 +120,12 @@ struct transport_ops {
 	int (*device_properties)(struct transport *transport, int device, struct transport_properties *ret);
 	/* Joins `count` physical devices into a new one, whose index is returned. The same set again: the same index. */
 	int (*device_join)(struct transport *transport, int count, const int *members, int *ret_device);
+
+	/*
+	 * Reads what is counted anyway, and waits for no connection that is in use: of such a one it is what was read last. NULL:
+	 * the transport counts nothing.
+	 */
+	void (*device_counters)(struct transport *transport, int device, struct transport_counters *ret);
 
 	/* The handle travels to the peer out of band; all its bytes are defined. */
 	int (*listen)(struct transport *transport, int device, uint8_t handle[static TRANSPORT_HANDLE_BYTES],

@@ -44,6 +44,7 @@ struct pace {
 	struct pace_estimator estimator;
 	struct pace_arbiter *arbiter; /* NULL: none */
 	struct pace_window window;
+	uint64_t limited_ns;       /* as the window's, since the beginning */
 	uint64_t event_ns;         /* the last time the pool was looked at */
 	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
 	struct pace_arbiter_others others; /* as they were when the pool was last looked at */
@@ -146,8 +147,10 @@ static void account(struct pace *pace, uint64_t now_ns)
 		return;
 	}
 	window->busy_ns += passed_ns;
-	if (pace->granter.waiting_count)
-		window->limited_ns += passed_ns;
+	if (!pace->granter.waiting_count)
+		return;
+	window->limited_ns += passed_ns;
+	pace->limited_ns += passed_ns;
 }
 
 static void window_look(struct pace *pace)
@@ -562,6 +565,7 @@ void pace_state(struct pace *pace, struct pace_state *ret)
 		.outstanding_bytes = pace->granter.outstanding_bytes,
 		.rate_Bps = pace_estimator_rate(&pace->estimator),
 		.round_trip_ns = pace_estimator_round_trip(&pace->estimator),
+		.limited_ns = pace->limited_ns,
 		.waiting_count = pace->granter.waiting_count,
 		.sharing_processes = processes(pace),
 	};

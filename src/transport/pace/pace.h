@@ -120,9 +120,10 @@ void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t g
 void pace_poll(struct pace *pace, uint64_t now_ns);
 /* A few times a second, from the service thread: forgives stalled senders, reclaims crashed processes, runs the granter. */
 void pace_tick(struct pace *pace, uint64_t now_ns);
-/* For dumps and tests. */
+/* For dumps, metrics and tests. */
 struct pace_state {
 	uint64_t budget_bytes, outstanding_bytes, rate_Bps, round_trip_ns;
+	uint64_t limited_ns; /* time in which a message waited for a grant, since the beginning */
 	size_t waiting_count;
 	unsigned sharing_processes;
 };

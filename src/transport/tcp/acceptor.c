@@ -228,6 +228,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	if (hello->host_id == transport->host_id)
 		connection->peer_process = hello->process_id;
 	LIST_INSERT_HEAD(&transport->connections, connection, link);
+	tcp_count_opened(connection);
 	*ret = connection;
 	return 0;
 }

@@ -97,6 +97,7 @@ void tcp_connection_free(struct tcp_connection *connection)
 
 void tcp_connection_remove(struct tcp_connection *connection)
 {
+	tcp_count_gone(connection);
 	LIST_REMOVE(connection, link);
 	tcp_connection_free(connection);
 }

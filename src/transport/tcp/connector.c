@@ -332,6 +332,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	}
 	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
 	LIST_INSERT_HEAD(&transport->connections, connection, link);
+	tcp_count_opened(connection);
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		tcp_failover_watch_stream(connection, &connection->streams[i], now_ns);
 	*ret = connection;

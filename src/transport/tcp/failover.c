@@ -29,6 +29,7 @@
 
 static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 {
+	tcp_count_lost(connection, stream);
 	transport_watch_remove(&connection->watch, stream->fd);
 	sys_close_socket(&stream->fd);
 	stream->live = false;
@@ -139,6 +140,7 @@ void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *str
 		}
 	}
 	drop(connection, stream);
+	connection->counted.streams_lost += !connection->peer_closed && !connection->closing;
 	if (connection->live_count && !connection->peer_closed && !connection->closing)
 		log_info(LOG_NET, "stream %u with host %s (%s) is lost: %s. Going on over the other %u", stream->index,
 			 connection->peer_host, tcp_socket_text(&stream->peer, text), why, connection->live_count);
@@ -159,6 +161,7 @@ void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *s
 			 uint64_t now_ns)
 {
 	tcp_stream_attach(stream, fd, epoch, now_ns);
+	connection->counted.streams_redialled++;
 	connection->live_count++;
 	connection->ready = true;
 	if (connection->live_count > 1)

@@ -131,6 +131,7 @@ void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns)
 	const char *host = connection->transport->host;
 
 	connection->reported = true;
+	connection->counted.long_waits++;
 	if (request->kind == TCP_REQUEST_SEND)
 		log_warn("host %s has waited %.0f s to send %llu bytes to host %s, which %s (last heard %.1f s ago)",
 			 host, age_s, (unsigned long long)request->size, connection->peer_host,

@@ -62,8 +62,10 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 	else if (!connection->closing && !connection->peer_closed)
 		log_info(LOG_NET, "idle connection %s host %s is lost: %s",
 			 connection->role == TCP_SENDER ? "to" : "from", connection->peer_host, why);
+	connection->counted.connections_failed += !connection->closing && !connection->peer_closed;
 	transport_watch_ring(&connection->watch);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
+		tcp_count_lost(connection, &connection->streams[i]);
 		transport_watch_remove(&connection->watch, connection->streams[i].fd);
 		sys_close_socket(&connection->streams[i].fd);
 		connection->streams[i].live = connection->streams[i].awaits_dead = false;

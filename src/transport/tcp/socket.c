@@ -110,6 +110,11 @@ uint64_t tcp_socket_path_ns(int fd)
 	return info_of(fd).tcpi_rtt * 1000ULL;
 }
 
+uint64_t tcp_socket_retransmissions(int fd)
+{
+	return info_of(fd).tcpi_total_retrans;
+}
+
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port)
 {
 	if (address->ss_family == AF_INET6)

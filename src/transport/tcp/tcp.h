@@ -4,7 +4,7 @@
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. progress.c moves its data: read.c hands on what came, sender.c and receiver.c hold what the two roles do
  * with frames, feedback.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
- * failover.c is what happens when a socket dies, service.c is the one background thread.
+ * failover.c is what happens when a socket dies, service.c is the one background thread, count.c what metrics tell.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -252,7 +252,9 @@ struct tcp_connection {
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
 	TAILQ_HEAD(, tcp_request) open; /* not done yet, in the order of posting */
 	unsigned request_count;
-	bool reported; /* "waits since" was said for the present oldest request */
+	struct transport_totals counted;   /* of sockets that it has lost, and what is no socket's */
+	struct transport_counters sampled; /* all, as read last; under the transport's lock */
+	bool reported;                     /* "waits since" was said for the present oldest request */
 	struct tcp_sender s;
 	struct tcp_receiver r;
 	/* Receiver, while its streams are still coming in. */
@@ -413,6 +415,7 @@ bool tcp_kernel_bounds_windows(const char *release);
 uint64_t tcp_socket_window_grain(int fd);
 /* The round trip as the kernel has measured it: of a socket just connected, the handshake's. 0: not known. */
 uint64_t tcp_socket_path_ns(int fd);
+uint64_t tcp_socket_retransmissions(int fd); /* segments, since it was connected */
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
 bool tcp_socket_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* ports aside */
@@ -582,6 +585,14 @@ void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
 
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
+
+/* count.c */
+void tcp_count_device(struct transport *transport, int device, struct transport_counters *ret);
+/* It joins the transport's list, or leaves it. Transport lock held. */
+void tcp_count_opened(struct tcp_connection *connection);
+void tcp_count_gone(struct tcp_connection *connection);
+/* Before a live stream's socket is closed. Connection lock held. */
+void tcp_count_lost(struct tcp_connection *connection, const struct tcp_stream *stream);
 
 /* report.c; connection lock held. */
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns);

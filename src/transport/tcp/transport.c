@@ -399,6 +399,7 @@ const struct transport_ops transport_tcp = {
 	.device_count = transport_devices_count,
 	.device_properties = transport_devices_properties,
 	.device_join = transport_devices_join,
+	.device_counters = tcp_count_device,
 	.listen = tcp_listen,
 	.connect = tcp_connect,
 	.accept = tcp_accept,

@@ -471,12 +471,61 @@ static void a_dial_that_may_not_leave_its_interface_has_its_time(void **state)
 	assert_int_equal(dial.pin, TCP_PIN_NONE);
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Both ends are of one device. Again until all is seen: a connection that somebody uses is counted as it was before. */
+static struct transport_counters counted(struct transport *transport, uint64_t messages, uint64_t bytes,
+					 uint64_t streams)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_counters counters;
+
+	do {
+		assert_false(runtime_past(deadline_ns));
+		transport_tcp.device_counters(transport, 0, &counters);
+	} while (least(counters.totals.sent_messages, counters.totals.received_messages) < messages ||
+		 least(counters.totals.sent_bytes, counters.totals.received_bytes) < bytes ||
+		 least(counters.totals.streams_lost, counters.totals.streams_redialled) < streams);
+	assert_int_equal(counters.totals.sent_messages, messages);
+	assert_int_equal(counters.totals.received_messages, messages);
+	assert_int_equal(counters.totals.connections_opened, 2);
+	assert_int_equal(counters.totals.connections_failed, 0);
+	return counters;
+}
+
+/* For metrics: nothing is lost with a socket or a connection, and nothing counts twice. */
+static void what_is_counted_outlives_sockets_and_connections(void **state)
+{
+	struct transport *transport = opened_for_an_hour(2);
+	struct transport_counters counters;
+	struct link link;
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	for (uint64_t i = 0; i < 10; i++)
+		assert_int_equal(link_exchange(&link, BYTES_MOST, i), 0);
+	counters = counted(transport, 10, 10 * BYTES_MOST, 0);
+	assert_true(counters.totals.sent_bytes < 11 * BYTES_MOST);
+	assert_int_equal(counters.totals.streams_lost, 0);
+	assert_int_equal(counters.connections, 2);
+	assert_true(cut_all() >= 4);
+	assert_int_equal(link_exchange(&link, BYTES_MOST, 11), 0);
+	counters = counted(transport, 11, 11 * BYTES_MOST, 2);
+	link_close(&link);
+	assert_true(counted(transport, 11, 11 * BYTES_MOST, 2).totals.sent_bytes >= counters.totals.sent_bytes);
+	transport_tcp.close(transport);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct peer_role roles[] = {
 		{ "victim", victim_role }, { "parent", parent_role }, { "last_word", last_word_role }, { NULL, NULL }
 	};
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_counted_outlives_sockets_and_connections),
 		cmocka_unit_test(a_dial_that_may_not_leave_its_interface_has_its_time),
 		cmocka_unit_test(one_stream),
 		cmocka_unit_test(two_streams),
