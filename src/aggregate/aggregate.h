@@ -36,12 +36,24 @@ enum {
 };
 #define AGGREGATE_MAX_BYTES (1ULL << 30) /* of one operation */
 
+/*
+ * Of the operations of all groups of a process, when they have ended, those by which aggregators are measured left out. They only
+ * grow. The figures of a ring are those of one whose hosts are in the order of their leaves.
+ */
+struct aggregate_totals {
+	_Atomic uint64_t operations, bytes;           /* bytes: of the operations */
+	_Atomic uint64_t sent_bytes, ring_sent_bytes; /* by this member; by it in a ring */
+	/* Each direction, on the busiest uplink, as the schedule has them; in a ring. */
+	_Atomic uint64_t uplink_bytes, ring_uplink_bytes;
+};
+
 struct aggregate_setup {
 	const struct params *params;
 	const struct transport_ops *ops; /* open, with its devices known */
 	struct transport *transport;
-	const struct cluster *cluster; /* NULL: all in one leaf */
-	const char *host_name;         /* to find oneself in it; NULL: gethostname() */
+	const struct cluster *cluster;   /* NULL: all in one leaf */
+	const char *host_name;           /* to find oneself in it; NULL: gethostname() */
+	struct aggregate_totals *totals; /* to be added to; NULL: nobody asks */
 };
 
 /* All that setup points to must outlive the engine. Starts no thread before the first group. */

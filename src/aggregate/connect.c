@@ -148,6 +148,7 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 		r = calibration_failed(&bootstrap, r);
 		goto fail;
 	}
+	atomic_store(&group->counts, true);
 	*ret = (struct aggregate_group *)group;
 	reason[0] = '\0';
 	bootstrap_fini(&bootstrap);

@@ -320,6 +320,8 @@ struct group {
 	bool asked;
 	bool missed; /* events may have come for it while it was not polled. Under the engine's drive */
 
+	_Atomic bool counts; /* its operations are a caller's: they are in the totals */
+	uint64_t told_bytes; /* of bytes_sent, in the totals */
 	_Atomic uint64_t operations_done, segments_done, flat_done, parts_done, bytes_sent, bytes_received,
 		bytes_copied, messages_sent;
 };

@@ -5,6 +5,28 @@
 #include <errno.h>
 #include <string.h>
 
+/* For the process's metrics. */
+static void add_to_totals(struct group *group, const struct operation *operation)
+{
+	struct aggregate_totals *totals = group->engine->setup.totals;
+	const struct aggregate_facts *facts = &group->facts;
+	const uint64_t sent = atomic_load_explicit(&group->bytes_sent, memory_order_relaxed);
+	/* 2 (H - 1) / H of all bytes at each of H hosts, whose members share it, and on every uplink. */
+	const double ring = 2 * (double)operation->bytes * (double)(facts->hosts - 1);
+
+	if (!totals || !atomic_load(&group->counts))
+		return;
+	group_add(&totals->operations, 1);
+	group_add(&totals->bytes, operation->bytes);
+	group_add(&totals->sent_bytes, sent - group->told_bytes);
+	group->told_bytes = sent;
+	group_add(&totals->ring_sent_bytes, (uint64_t)(ring / (double)facts->members));
+	if (facts->leaves < 2)
+		return;
+	group_add(&totals->uplink_bytes, (uint64_t)(facts->uplink_share * (double)operation->bytes));
+	group_add(&totals->ring_uplink_bytes, (uint64_t)(ring / (double)facts->hosts));
+}
+
 static void operation_finish(struct operation *operation)
 {
 	struct group *group = operation->group;
@@ -12,6 +34,7 @@ static void operation_finish(struct operation *operation)
 	group->under_way--;
 	group->progressed = true;
 	group_add(&group->operations_done, 1);
+	add_to_totals(group, operation);
 	atomic_store_explicit(&operation->state, OPERATION_DONE, memory_order_release);
 }
 

@@ -309,9 +309,46 @@ static void the_longest_operation(void **state)
 	sums_are_exact("ab", AGGREGATE_MAX_BYTES / sizeof(float), true);
 }
 
+/* Two leaves of two: each byte crosses an uplink once, where a ring's crosses it 1.5 times; cards move the same. */
+static void totals_say_what_a_ring_would_have_sent(void **state)
+{
+	enum { COUNT = 250000, BYTES = COUNT * sizeof(float), MEMBERS = 4 };
+	static struct aggregate_totals totals[MEMBERS];
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
+	struct params params;
+	struct harness harness;
+	float *memory = calloc(MEMBERS, BYTES);
+	uint64_t sent = 0;
+
+	(void)state;
+	assert_non_null(memory);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, "aabb"), 0);
+	for (size_t m = 0; m < MEMBERS; m++) {
+		harness.members[m].engine->setup.totals = &totals[m];
+		assert_int_equal(group_harness_reduce(&harness.members[m], memory + m * COUNT, memory + m * COUNT,
+						      COUNT, REDUCE_FLOAT32, REDUCE_SUM, &requests[m]),
+				 0);
+	}
+	assert_int_equal(group_harness_finish(&harness, requests), 0);
+	group_harness_close(&harness);
+	for (size_t m = 0; m < MEMBERS; m++) {
+		assert_int_equal(totals[m].operations, 1);
+		assert_int_equal(totals[m].bytes, BYTES);
+		assert_int_equal(totals[m].ring_sent_bytes, BYTES * 3 / 2);
+		assert_int_equal(totals[m].ring_uplink_bytes, BYTES * 3 / 2);
+		assert_int_equal(totals[m].uplink_bytes, BYTES);
+		sent += totals[m].sent_bytes;
+	}
+	assert_in_range(sent, 5 * BYTES,
+			7 * BYTES); /* 2 (n - 1) + 1 = 3 operations from each leaf, in whole segments */
+	free(memory);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(totals_say_what_a_ring_would_have_sent),
 		cmocka_unit_test(one_member_alone),
 		cmocka_unit_test(small_operations_are_exchanged),
 		cmocka_unit_test(small_operations_of_many_have_a_root),
