@@ -1,5 +1,6 @@
 #include "base/options.h"
 
+#include "base/metrics.h"
 #include "base/log.h"
 #include "base/parse.h"
 
@@ -226,6 +227,20 @@ void options_print_man(const struct options_row *rows, FILE *out)
 		fputc('\n', out);
 		options_print_roff(help_of(row, text, sizeof(text)), out);
 		fputs(".\n", out);
+	}
+}
+
+void options_print_man_metrics(const struct metrics_table *tables, FILE *out)
+{
+	fputs(".SH METRICS\ndocs/guide/metrics.md says how to get them. Names that end in _total are counters, the others gauges.\n",
+	      out);
+	for (; tables->rows; tables++) {
+		fprintf(out, ".PP\nWith %s%s:\n", *tables->labels ? "the labels " : "no label", tables->labels);
+		for (const struct metrics_row *row = tables->rows; row->name; row++) {
+			fprintf(out, ".TP\n.B %s\n", row->name);
+			options_print_roff(row->help, out);
+			fputc('\n', out);
+		}
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 struct diag;
+struct metrics_table;
 
 /* A table ends with a row without a name. */
 struct options_row {
@@ -48,6 +49,8 @@ size_t options_find(const struct options_row *rows, const char *name, size_t byt
 /* The rows as --help lists them, and as the man page does. */
 void options_print_help(const struct options_row *rows, FILE *out);
 void options_print_man(const struct options_row *rows, FILE *out);
+/* The section METRICS. */
+void options_print_man_metrics(const struct metrics_table *tables, FILE *out);
 /* Paragraphs, each of which ends with a newline: an empty line before each for --help, .PP for the man page. */
 void options_print_paragraphs(const char *text, FILE *out);
 void options_print_man_paragraphs(const char *text, FILE *out);

@@ -142,6 +142,10 @@ static const struct param_row rows[] = {
 	    "Folder for what NCCL was given for each communicator, and for a file with the whole state of the plugin "
 	    "when something waits too long. Unset: none." },
 	  { KIND_TEXT, FIELD(dump_dir) } },
+	{ { "TRIBUTARY_METRICS", "text", "", "folder as a path from /, at most 255 characters", "",
+	    "Folder for a file of metrics of each process, for the textfile collector of Prometheus' node exporter and "
+	    "`tributary top`. Unset: none." },
+	  { KIND_TEXT, FIELD(metrics) } },
 	{ { "TRIBUTARY_TUNER", "boolean", "", "0, 1", "1",
 	    "1: on communicators of one host that run planned channels, tell NCCL what those cost. 0 (or off): leave "
 	    "NCCL's costs alone. The same on all ranks." },

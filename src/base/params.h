@@ -36,6 +36,7 @@ struct params {
 	unsigned local_processes; /* TRIBUTARY_LOCAL_PROCESSES: of the job on this host; 0: ask the launcher */
 	char shared_dir[PARAMS_STRING_BYTES]; /* TRIBUTARY_SHARED_DIR: where the processes of a host meet */
 	char dump_dir[PARAMS_STRING_BYTES];   /* TRIBUTARY_DUMP_DIR, "" for none */
+	char metrics[PARAMS_STRING_BYTES];    /* TRIBUTARY_METRICS: a folder, "" for none */
 	uint64_t given;                       /* bit i: row i has a value that somebody set */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 	bool tuner;                           /* TRIBUTARY_TUNER */

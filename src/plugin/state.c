@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "plugin/cluster.h"
 #include "plugin/fork.h"
+#include "plugin/metrics.h"
 #include "tributary/cluster.h"
 #include "transport/transport.h"
 
@@ -158,6 +159,7 @@ static int get_locked(void)
 		return r;
 	}
 	state.transport = transport;
+	plugin_metrics_open(&state.params, state.ops, transport);
 	atomic_store_explicit(&state.holders, 1, memory_order_release);
 	return 0;
 }
@@ -167,6 +169,7 @@ static void put_locked(void)
 	/* Others may still take or leave holds without the lock, but nobody can while the count is 0. */
 	if (atomic_fetch_sub_explicit(&state.holders, 1, memory_order_acq_rel) != 1)
 		return;
+	plugin_metrics_close();
 	state.ops->close(state.transport);
 	state.transport = NULL;
 }
@@ -235,7 +238,9 @@ const struct cluster *plugin_state_cluster(void)
 
 static int engine_open_locked(void)
 {
-	struct aggregate_setup setup = { .params = &state.params, .ops = state.ops };
+	struct aggregate_setup setup = { .params = &state.params,
+					 .ops = state.ops,
+					 .totals = plugin_metrics_aggregation() };
 	int r;
 
 	r = get_locked();

@@ -1,6 +1,6 @@
 /*
  * The one instance that a process has: parameters, choice of network, the transport, its devices, the aggregation engine.
- * All mutable variables of src/plugin are in state.c.
+ * All mutable variables of src/plugin are in state.c, steer/process.c and metrics.c.
  *
  * The transport is open while anybody holds it: every communicator (for good, up to version 10 of NCCL's interface),
  * every listener and every connection. It is closed by the last one to let go, and opened again by the next.

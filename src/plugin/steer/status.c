@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/parse.h"
 #include "base/sys.h"
+#include "plugin/metrics.h"
 #include "plugin/steer/folder.h"
 #include "plugin/steer/report.h"
 #include "profile/store_jobs.h"
@@ -111,6 +112,7 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	snprintf(process->process, sizeof(process->process), "%s", setup->registry.id);
 	snprintf(process->job, sizeof(process->job), "%016" PRIx64, key);
 	snprintf(process->command, sizeof(process->command), "%.64s", program_invocation_short_name);
+	plugin_metrics_rank(process->rank);
 	log_sentence(process->why, sizeof(process->why), "%s", setup->why.text);
 	if (setup->registry.own) {
 		(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, &left);
@@ -146,6 +148,7 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 	struct job_comm comm = { .count = 0 };
 	size_t i = 0;
 
+	plugin_metrics_communicator(decision->result == STEER_PLAN);
 	gpus_of(topology, decision, comm.gpus);
 	memcpy(comm.why, decision->reason, sizeof(comm.why));
 	if (decision->result == STEER_PLAN) {

@@ -101,6 +101,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_string_equal(defaults.cluster, "");
 	assert_string_equal(defaults.state_dir, "");
 	assert_string_equal(defaults.secret, "");
+	assert_string_equal(defaults.metrics, "");
 	assert_string_equal(defaults.state_home, "");
 	assert_int_equal(defaults.simd, SIMD_AUTO);
 	assert_string_equal(defaults.hca, "");
@@ -116,7 +117,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 33);
+	assert_int_equal(params_count(), 34);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -178,6 +179,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		  { "1025", "-1", "all" } },
 		{ "TRIBUTARY_SHARED_DIR", { { "/run/shm", "/run/shm" } }, { NULL } },
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
+		{ "TRIBUTARY_METRICS", { { "/var/x", "/var/x" } }, { NULL } },
 		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_COLLNET", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_AGGREGATE_DIRECT", { { "0", "0" }, { "1K", "1K" }, { "64K", "64K" } }, { "1", "65K" } },
