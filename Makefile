@@ -262,11 +262,11 @@ $(STANDIN_LIBS):
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared $(SHARED_FLAGS) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) $(LIBS) -ldl
 
-$(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(COMMAND_LIB) $(LIB)
+$(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@
 	$(Q)$(call link,$(COMMAND_LIBS))
 
-$(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(COMMAND_LIB) $(LIB)
+$(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@
 	$(Q)$(call link,-fsanitize=fuzzer $(COMMAND_LIBS))
 

@@ -17,9 +17,10 @@ _tributaryd()
 	--threads) kind=none ;;
 	--user) kind=none ;;
 	--metrics) kind=none ;;
+	--metrics-allow) kind=none ;;
 	--drain) kind=none ;;
 	--completion) words='bash' ;;
-	*) options='--listen --secret --allow --groups-max --memory-max --threads --user --metrics --drain --version --man --completion --help' ;;
+	*) options='--listen --secret --allow --groups-max --memory-max --threads --user --metrics --metrics-allow --drain --version --man --completion --help' ;;
 	esac
 	case $kind in
 	file) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;

@@ -9,8 +9,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
-#define STRANGER_SAY_NS       (60 * NS_PER_S)
-#define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
+#define STRANGER_SAY_NS (60 * NS_PER_S)
 enum { ACCEPTS_AT_ONCE = 128 };
 
 static void stranger(struct daemon *daemon, const struct sockaddr_storage *peer, const char *what, uint64_t now_ns)
@@ -133,7 +132,7 @@ void daemon_connection_accept(struct daemon *daemon, int listener, uint64_t now_
 		int fd = sys_accept(listener, &peer, NULL), r;
 
 		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
-			daemon->accept_paused_until_ns = now_ns + OUT_OF_DESCRIPTORS_NS;
+			daemon->accept_paused_until_ns = now_ns + DAEMON_OUT_OF_DESCRIPTORS_NS;
 		if (fd == -EINTR || fd == -ECONNABORTED)
 			continue;
 		if (fd < 0)

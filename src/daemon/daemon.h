@@ -3,17 +3,21 @@
  * admits, answers, and sleeps in poll; the data is moved by the threads of aggregate/aggregator/aggregator.h.
  *
  * What a stranger can cost: one of DAEMON_UNPROVED_MAX slots for at most DAEMON_UNPROVED_NS, a kilobyte each. When all
- * are taken the oldest of the address that has the most makes room.
+ * are taken the oldest of the address that has the most makes room. Of the metrics' port: one of DAEMON_SCRAPES_MAX, until
+ * the next one comes that finds none free, or for DAEMON_SCRAPE_NS.
  */
 #ifndef TRIBUTARY_DAEMON_DAEMON_H
 #define TRIBUTARY_DAEMON_DAEMON_H
 
 #include "aggregate/control/channel.h"
 #include "aggregate/aggregator/aggregator.h"
+#include "base/metrics.h"
 #include "base/params.h"
 #include "daemon/options.h"
 
 #include <poll.h>
+
+struct text;
 
 enum {
 	DAEMON_UNPROVED_MAX = 64,
@@ -21,11 +25,12 @@ enum {
 	DAEMON_SCRAPES_MAX = 8,
 	DAEMON_CONNECTIONS_MAX = DAEMON_UNPROVED_MAX + DAEMON_IDLE_MAX + CONTROL_GROUPS_MAX,
 	DAEMON_POLL_MAX = DAEMON_CONNECTIONS_MAX + DAEMON_SCRAPES_MAX + DAEMON_LISTEN_MAX + 2,
-	DAEMON_REQUEST_BYTES = 1024, /* of one that asks for the metrics */
+	DAEMON_REQUEST_BYTES = 4096, /* of one that asks for the metrics, its headers too */
 };
-#define DAEMON_UNPROVED_NS UINT64_C(5000000000)
-#define DAEMON_SCRAPE_NS   UINT64_C(5000000000)
-#define DAEMON_SAMPLE_NS   UINT64_C(1000000000)
+#define DAEMON_UNPROVED_NS           UINT64_C(5000000000)
+#define DAEMON_SCRAPE_NS             UINT64_C(5000000000)
+#define DAEMON_SAMPLE_NS             UINT64_C(1000000000)
+#define DAEMON_OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
 
 /* Counts that are sampled once a second, and how fast they grow, smoothed. */
 struct daemon_rate {
@@ -54,8 +59,8 @@ struct daemon_connection {
 };
 
 struct daemon_scrape {
-	int fd; /* -1: free */
-	uint64_t since_ns;
+	int fd;                   /* -1: free */
+	uint64_t since_ns, order; /* of coming, from 1 */
 	size_t bytes, sent, answer_bytes;
 	char request[DAEMON_REQUEST_BYTES];
 	char *answer; /* NULL: still reading */
@@ -76,6 +81,7 @@ struct daemon {
 	struct daemon_connection *connections[DAEMON_CONNECTIONS_MAX]; /* the first connection_count */
 	size_t connection_count;
 	struct daemon_scrape scrapes[DAEMON_SCRAPES_MAX];
+	uint64_t scrape_count; /* since the start */
 
 	bool draining, stopped;
 	uint64_t started_ns, drain_until_ns, sampled_ns;
@@ -126,10 +132,23 @@ size_t daemon_group_count(const struct daemon *daemon);
 void daemon_sample(struct daemon *daemon, uint64_t now_ns);
 void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_state *ret,
 		  struct control_group_state ret_groups[static CONTROL_GROUPS_MAX]);
-/* Prometheus' text form, of a state. */
-void daemon_metrics_print(const struct control_state *state, const struct control_group_state *groups, FILE *out);
+
+/* metrics.c */
+extern const struct metrics_table daemon_metrics_tables[];
+/* Prometheus' text form. -ENOMEM: a part of it is missing. */
+int daemon_metrics_print(const struct daemon *daemon, uint64_t now_ns, struct text *out);
 
 /* scrape.c */
+enum daemon_request {
+	DAEMON_REQUEST_MORE, /* its end is not here yet */
+	DAEMON_REQUEST_METRICS,
+	DAEMON_REQUEST_ELSEWHERE,
+	DAEMON_REQUEST_METHOD,
+	DAEMON_REQUEST_WRONG,
+	DAEMON_REQUEST_LONG,
+};
+/* What the first bytes of a connection ask for. Pure. */
+enum daemon_request daemon_scrape_request(const char *text, size_t bytes);
 void daemon_scrape_accept(struct daemon *daemon, uint64_t now_ns);
 void daemon_scrape_step(struct daemon *daemon, struct daemon_scrape *scrape, uint64_t now_ns);
 

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/parse.h"
+#include "daemon/daemon.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -82,13 +83,6 @@ static int take_metrics(const char *value, struct daemon_options *options, struc
 
 	if (r < 0)
 		return r;
-	if (!daemon_address_is_loopback(&options->metrics_at.address)) {
-		diag_set(diag, 0, 0,
-			 "\"%.60s\" is not on the loopback interface: nobody proves anything there. Take 127.0.0.1 and "
-			 "let an agent of this host collect",
-			 value);
-		return -EINVAL;
-	}
 	options->metrics = true;
 	return 0;
 }
@@ -102,6 +96,7 @@ enum row {
 	THREADS,
 	USER,
 	METRICS,
+	METRICS_ALLOW,
 	DRAIN,
 	VERSION,
 	MAN,
@@ -133,9 +128,11 @@ static const struct options_row rows[ROW_COUNT + 1] = {
 		   "be had again",
 		   NULL },
 	[METRICS] = { "metrics", "ADDRESS:PORT",
-		      "answer GET /metrics there with counters in Prometheus' text form; on the loopback interface "
-		      "only",
+		      "answer GET /metrics there with counters in Prometheus' text form. Nobody proves anything there: on "
+		      "another address than the loopback interface's it needs --metrics-allow",
 		      NULL },
+	[METRICS_ALLOW] = { "metrics-allow", "NETWORKS",
+			    "who may ask for the metrics, as for --allow; without it this host alone", NULL },
 	[DRAIN] = { "drain", "SECONDS",
 		    "after SIGTERM or SIGINT: how long groups have to finish what is running and to go on without "
 		    "this aggregator. A second signal ends at once",
@@ -164,6 +161,8 @@ static int take(enum row row, const char *value, struct daemon_options *options,
 		return take_text(value, options->user, sizeof(options->user), diag);
 	case METRICS:
 		return take_metrics(value, options, diag);
+	case METRICS_ALLOW:
+		return daemon_allow_parse(value, &options->metrics_allow, diag);
 	default:
 		return take_drain(value, options, diag);
 	}
@@ -197,6 +196,7 @@ static void print_man(FILE *out)
 	fputs(".SH OPTIONS\n", out);
 	options_print_man(rows, out);
 	fputs(".TP\n.B \\-\\-help\nprint the options.\n", out);
+	options_print_man_metrics(daemon_metrics_tables, out);
 	fputs(".SH ENVIRONMENT\nThe variables of the TCP transport, see\n.BR tributary (1):\n"
 	      "TRIBUTARY_IF, TRIBUTARY_FAMILY, TRIBUTARY_PORTS, TRIBUTARY_STREAMS, TRIBUTARY_TIMEOUT, TRIBUTARY_PACE "
 	      "and others.\n"
@@ -288,5 +288,11 @@ enum daemon_start daemon_options_parse(int argc, char **argv, struct daemon_opti
 		return wrong(complaints, "--listen is missing");
 	if (!ret->secret[0])
 		return wrong(complaints, "--secret is missing");
+	if (ret->metrics && !ret->metrics_allow.count && !daemon_address_is_loopback(&ret->metrics_at.address))
+		return wrong(complaints,
+			     "--metrics: nobody proves anything there, so an address that is not on the loopback "
+			     "interface needs --metrics-allow NETWORKS");
+	if (!ret->metrics_allow.count)
+		(void)daemon_allow_parse("127.0.0.0/8,::1/128", &ret->metrics_allow, &diag);
 	return DAEMON_START;
 }

@@ -24,8 +24,9 @@ struct daemon_options {
 	uint64_t memory_max_bytes;
 	uint64_t drain_ns;
 	char user[DAEMON_USER_BYTES]; /* "": stay who we are */
-	bool metrics;                 /* answer on metrics_at */
+	bool metrics;                 /* answer on metrics_at, to metrics_allow */
 	struct daemon_listen metrics_at;
+	struct daemon_allow metrics_allow;
 };
 
 enum daemon_start { DAEMON_START, DAEMON_DONE, DAEMON_WRONG };

@@ -1,12 +1,13 @@
 /* Who asks for the metrics: just enough of HTTP for `GET /metrics`, a few at a time, each for a few seconds. */
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "daemon/daemon.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+enum { ACCEPTS_AT_ONCE = DAEMON_SCRAPES_MAX };
 
 static void drop(struct daemon_scrape *scrape)
 {
@@ -16,73 +17,114 @@ static void drop(struct daemon_scrape *scrape)
 	scrape->bytes = scrape->sent = scrape->answer_bytes = 0;
 }
 
-void daemon_scrape_accept(struct daemon *daemon, uint64_t now_ns)
+/* A free one, or the oldest: who asks in earnest is through within a round trip, whoever comes meanwhile. */
+static struct daemon_scrape *make_room(struct daemon *daemon)
 {
+	struct daemon_scrape *oldest = &daemon->scrapes[0];
+
 	for (size_t i = 0; i < DAEMON_SCRAPES_MAX; i++) {
 		struct daemon_scrape *scrape = &daemon->scrapes[i];
-		int fd;
 
-		if (scrape->fd >= 0)
-			continue;
-		fd = sys_accept(daemon->metrics_fd, NULL, NULL);
-		if (fd < 0)
+		if (scrape->fd < 0)
+			return scrape;
+		if (scrape->order < oldest->order)
+			oldest = scrape;
+	}
+	drop(oldest);
+	return oldest;
+}
+
+void daemon_scrape_accept(struct daemon *daemon, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < ACCEPTS_AT_ONCE; i++) {
+		struct sockaddr_storage peer;
+		socklen_t length = sizeof(peer);
+		int fd = sys_accept(daemon->metrics_fd, &peer, &length);
+		struct daemon_scrape *scrape;
+
+		if (fd < 0) {
+			if (fd == -EMFILE || fd == -ENFILE)
+				daemon->accept_paused_until_ns = now_ns + DAEMON_OUT_OF_DESCRIPTORS_NS;
 			return;
+		}
+		if (!daemon_allow_has(&daemon->options->metrics_allow, &peer)) {
+			daemon->strangers++;
+			sys_close_socket(&fd);
+			continue;
+		}
+		scrape = make_room(daemon);
 		scrape->fd = fd;
 		scrape->since_ns = now_ns;
+		scrape->order = ++daemon->scrape_count;
 	}
 }
 
-/* What is asked for, or why not. NULL: no memory; freed by free(). */
-static char *make_body(const struct daemon *daemon, const char *request, uint64_t now_ns, const char **ret_status)
+enum daemon_request daemon_scrape_request(const char *text, size_t bytes)
 {
-	struct control_group_state *groups = sys_zalloc(CONTROL_GROUPS_MAX * sizeof(*groups));
-	struct control_state state;
-	char *body = NULL;
-	size_t bytes;
-	FILE *out = groups ? open_memstream(&body, &bytes) : NULL;
+	static const char path[] = "/metrics ";
+	const char *line = memchr(text, '\n', bytes), *space = memchr(text, ' ', bytes);
 
-	if (out && strncmp(request, "GET ", 4) != 0) {
-		*ret_status = "405 Method Not Allowed";
-		fputs("only GET\n", out);
-	} else if (out && strncmp(request + 4, "/metrics ", 9) != 0) {
-		*ret_status = "404 Not Found";
-		fputs("only /metrics\n", out);
-	} else if (out) {
-		*ret_status = "200 OK";
-		daemon_state(daemon, now_ns, &state, groups);
-		daemon_metrics_print(&state, groups, out);
+	if (memchr(text, '\0', bytes))
+		return DAEMON_REQUEST_WRONG;
+	if (!memmem(text, bytes, "\r\n\r\n", 4) && !memmem(text, bytes, "\n\n", 2))
+		return bytes < DAEMON_REQUEST_BYTES ? DAEMON_REQUEST_MORE : DAEMON_REQUEST_LONG;
+	if (!space || space > line || !memmem(space, (size_t)(line - space), " HTTP/1.", 8))
+		return DAEMON_REQUEST_WRONG;
+	if (space - text != 3 || memcmp(text, "GET", 3) != 0)
+		return DAEMON_REQUEST_METHOD;
+	if ((size_t)(line - space) < sizeof(path) || memcmp(space + 1, path, sizeof(path) - 1) != 0)
+		return DAEMON_REQUEST_ELSEWHERE;
+	return DAEMON_REQUEST_METRICS;
+}
+
+/* What is asked for, or why not. */
+static int put_body(const struct daemon *daemon, enum daemon_request request, uint64_t now_ns, struct text *body)
+{
+	static const char *const reasons[] = {
+		[DAEMON_REQUEST_ELSEWHERE] = "only /metrics\n",
+		[DAEMON_REQUEST_METHOD] = "only GET\n",
+		[DAEMON_REQUEST_WRONG] = "no request of HTTP/1\n",
+		[DAEMON_REQUEST_LONG] = "the request is too long\n",
+	};
+
+	if (request == DAEMON_REQUEST_METRICS)
+		return daemon_metrics_print(daemon, now_ns, body);
+	text_put(body, "%s", reasons[request]);
+	return 0;
+}
+
+static int make_answer(const struct daemon *daemon, struct daemon_scrape *scrape, enum daemon_request request,
+		       uint64_t now_ns)
+{
+	static const char *const statuses[] = {
+		[DAEMON_REQUEST_METRICS] = "200 OK",
+		[DAEMON_REQUEST_ELSEWHERE] = "404 Not Found",
+		[DAEMON_REQUEST_METHOD] = "405 Method Not Allowed",
+		[DAEMON_REQUEST_WRONG] = "400 Bad Request",
+		[DAEMON_REQUEST_LONG] = "431 Request Header Fields Too Large",
+	};
+	struct text body = { .bytes = 0 }, answer = { .bytes = 0 };
+	char *whole = NULL;
+	size_t bytes = 0;
+	int r = put_body(daemon, request, now_ns, &body), t = text_take(&body, &whole, &bytes);
+
+	if (r == 0 && t == 0) {
+		text_put(&answer,
+			 "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n"
+			 "Connection: close\r\n\r\n%s",
+			 statuses[request], bytes, whole);
+		t = text_take(&answer, &scrape->answer, &scrape->answer_bytes);
 	}
-	sys_free(groups);
-	if (out && fclose(out) == 0)
-		return body;
-	free(body);
-	return NULL;
+	sys_free(whole);
+	return r < 0 ? r : t;
 }
 
-static int make_answer(const struct daemon *daemon, struct daemon_scrape *scrape, uint64_t now_ns)
-{
-	enum { HEAD_BYTES = 256 };
-	const char *status;
-	char *body = make_body(daemon, scrape->request, now_ns, &status);
-	size_t most = HEAD_BYTES + (body ? strlen(body) : 0);
-
-	scrape->answer = body ? sys_zalloc(most) : NULL;
-	if (scrape->answer)
-		scrape->answer_bytes = (size_t)snprintf(scrape->answer, most,
-							"HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\n"
-							"Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-							status, strlen(body), body);
-	free(body);
-	return scrape->answer ? 0 : -ENOMEM;
-}
-
-/* 0: wait for more; 1: the request is whole; -errno. */
-static int read_request(struct daemon_scrape *scrape)
+/* 0: wait for more; 1: *ret_request is what is asked for; -errno. */
+static int read_request(struct daemon_scrape *scrape, enum daemon_request *ret_request)
 {
 	for (;;) {
-		size_t room = sizeof(scrape->request) - 1 - scrape->bytes;
-		ssize_t got = room ? sys_recv(scrape->fd, scrape->request + scrape->bytes, room, MSG_DONTWAIT)
-				   : -EMSGSIZE;
+		ssize_t got = sys_recv(scrape->fd, scrape->request + scrape->bytes,
+				       sizeof(scrape->request) - scrape->bytes, MSG_DONTWAIT);
 
 		if (got == -EAGAIN)
 			return 0;
@@ -91,8 +133,8 @@ static int read_request(struct daemon_scrape *scrape)
 		if (got <= 0)
 			return got ? (int)got : -EPIPE;
 		scrape->bytes += (size_t)got;
-		scrape->request[scrape->bytes] = '\0';
-		if (strstr(scrape->request, "\r\n\r\n") || strstr(scrape->request, "\n\n"))
+		*ret_request = daemon_scrape_request(scrape->request, scrape->bytes);
+		if (*ret_request != DAEMON_REQUEST_MORE)
 			return 1;
 	}
 }
@@ -115,10 +157,11 @@ static int write_answer(struct daemon_scrape *scrape)
 
 void daemon_scrape_step(struct daemon *daemon, struct daemon_scrape *scrape, uint64_t now_ns)
 {
-	int r = scrape->answer ? 1 : read_request(scrape);
+	enum daemon_request request = DAEMON_REQUEST_MORE;
+	int r = scrape->answer ? 1 : read_request(scrape, &request);
 
 	if (r > 0 && !scrape->answer)
-		r = make_answer(daemon, scrape, now_ns) < 0 ? -ENOMEM : 1;
+		r = make_answer(daemon, scrape, request, now_ns) < 0 ? -ENOMEM : 1;
 	if (r > 0)
 		r = write_answer(scrape) ? -ESHUTDOWN : 0;
 	if (r < 0 || clock_elapsed_ns(scrape->since_ns, now_ns) > DAEMON_SCRAPE_NS)

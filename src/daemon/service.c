@@ -137,7 +137,8 @@ static nfds_t gather(const struct daemon *daemon, struct pollfd *fds, uint64_t n
 	nfds_t count = 0;
 
 	fds[count++] = (struct pollfd){ .fd = daemon->signal_fd, .events = POLLIN };
-	fds[count++] = (struct pollfd){ .fd = daemon->metrics_fd, .events = POLLIN };
+	fds[count++] = (struct pollfd){ .fd = now_ns >= daemon->accept_paused_until_ns ? daemon->metrics_fd : -1,
+					.events = POLLIN };
 	for (size_t i = 0; i < DAEMON_LISTEN_MAX; i++)
 		if (daemon->listeners[i] >= 0 && now_ns >= daemon->accept_paused_until_ns)
 			fds[count++] = (struct pollfd){ .fd = daemon->listeners[i], .events = POLLIN };

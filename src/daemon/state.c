@@ -1,8 +1,7 @@
-/* How the service is: for `tributary aggregators`, and as Prometheus' text. */
+/* How the service is, for `tributary aggregators` and for metrics.c. */
 #include "base/clock.h"
 #include "daemon/daemon.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -145,92 +144,4 @@ void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_s
 		ret->memory_bytes += status.window_bytes;
 		group_state(daemon->connections[i]->group, now_ns, &ret_groups[ret->group_count++]);
 	}
-}
-
-/* ----------------------------------------------------------------------------------------------------------- metrics */
-
-static void add_head(FILE *out, const char *name, const char *type, const char *help)
-{
-	fprintf(out, "# HELP tributaryd_%s %s\n# TYPE tributaryd_%s %s\n", name, help, name, type);
-}
-
-/* The name comes from a peer: it is printable, but Prometheus gives a meaning to two characters of it. */
-static void label(const struct control_group_state *group, char *ret)
-{
-	for (const char *c = group->name; *c; c++)
-		*ret++ = *c == '"' || *c == '\\' ? '_' : *c;
-	*ret = '\0';
-}
-
-struct group_metric {
-	const char *name, *type, *help;
-	size_t offset;
-};
-static const struct group_metric group_metrics[] = {
-	{ "group_received_bytes_total", "counter", "Payload received from members of this group.",
-	  offsetof(struct control_group_state, bytes_in) },
-	{ "group_sent_bytes_total", "counter", "Payload sent to members of this group.",
-	  offsetof(struct control_group_state, bytes_out) },
-	{ "group_segments_total", "counter", "Segments aggregated for this group.",
-	  offsetof(struct control_group_state, segments) },
-};
-
-static void add_groups(FILE *out, const struct control_state *state, const struct control_group_state *groups)
-{
-	add_head(out, "group_members", "gauge", "Members of each group.");
-	for (size_t i = 0; i < state->group_count; i++) {
-		char name[CONTROL_NAME_BYTES];
-
-		label(&groups[i], name);
-		fprintf(out, "tributaryd_group_members{group=\"%s\",id=\"%02x%02x%02x%02x\"} %u\n", name,
-			groups[i].id[0], groups[i].id[1], groups[i].id[2], groups[i].id[3], groups[i].member_count);
-	}
-	for (size_t m = 0; m < sizeof(group_metrics) / sizeof(group_metrics[0]); m++) {
-		const struct group_metric *metric = &group_metrics[m];
-
-		add_head(out, metric->name, metric->type, metric->help);
-		for (size_t i = 0; i < state->group_count; i++) {
-			char name[CONTROL_NAME_BYTES];
-			uint64_t value;
-
-			label(&groups[i], name);
-			memcpy(&value, (const char *)&groups[i] + metric->offset, sizeof(value));
-			fprintf(out, "tributaryd_%s{group=\"%s\",id=\"%02x%02x%02x%02x\"} %" PRIu64 "\n", metric->name,
-				name, groups[i].id[0], groups[i].id[1], groups[i].id[2], groups[i].id[3], value);
-		}
-	}
-}
-
-void daemon_metrics_print(const struct control_state *state, const struct control_group_state *groups, FILE *out)
-{
-	const struct {
-		const char *name, *type, *help;
-		uint64_t value;
-	} plain[] = {
-		{ "groups", "gauge", "Groups that are served now.", state->group_count },
-		{ "groups_limit", "gauge", "Groups that may be served at a time.", state->groups_max },
-		{ "groups_total", "counter", "Groups let in since the start.", state->groups_served },
-		{ "received_bytes_total", "counter", "Payload received from members.", state->bytes_in },
-		{ "sent_bytes_total", "counter", "Payload sent to members.", state->bytes_out },
-		{ "segments_total", "counter", "Segments aggregated.", state->segments },
-		{ "memory_bytes", "gauge", "Memory given to groups for data under way.", state->memory_bytes },
-		{ "memory_limit_bytes", "gauge", "Memory that there is for it.", state->memory_max_bytes },
-		{ "nic_bytes_per_second", "gauge", "Speed of the network card in one direction.", state->nic_Bps },
-		{ "threads", "gauge", "Threads that move and reduce.", state->thread_count },
-		{ "turned_away_total", "counter", "Connections closed because they proved nothing.", state->strangers },
-		{ "draining", "gauge", "1: it ends soon and takes no groups.", state->draining },
-	};
-
-	add_head(out, "info", "gauge", "The version.");
-	fprintf(out, "tributaryd_info{version=\"%s\"} 1\n", state->version);
-	add_head(out, "uptime_seconds", "gauge", "Since the start.");
-	fprintf(out, "tributaryd_uptime_seconds %" PRIu64 ".%03" PRIu64 "\n", state->uptime_ms / 1000,
-		state->uptime_ms % 1000);
-	add_head(out, "busy_cores", "gauge", "Cores in use over the last seconds.");
-	fprintf(out, "tributaryd_busy_cores %u.%03u\n", state->busy_milli / 1000, state->busy_milli % 1000);
-	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		add_head(out, plain[i].name, plain[i].type, plain[i].help);
-		fprintf(out, "tributaryd_%s %" PRIu64 "\n", plain[i].name, plain[i].value);
-	}
-	add_groups(out, state, groups);
 }

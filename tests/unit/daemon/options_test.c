@@ -70,8 +70,11 @@ static void every_option_takes_its_value_both_ways(void **state)
 	assert_int_equal(options.threads, 64);
 	assert_string_equal(options.user, "nobody");
 	assert_true(options.metrics);
+	assert_int_equal(options.metrics_allow.count, 2); /* 127.0.0.0/8 and ::1 */
 	assert_int_equal(options.drain_ns, NS_PER_S / 2);
 	assert_int_equal(options.allow.count, 2);
+	assert_int_equal(parse(LEAST " --metrics 10.0.0.1:9401 --metrics-allow 10.0.0.0/8", &options), DAEMON_START);
+	assert_int_equal(options.metrics_allow.count, 1);
 }
 
 static void what_is_wrong_is_named(void **state)
@@ -87,8 +90,9 @@ static void what_is_wrong_is_named(void **state)
 		{ LEAST " --memory-max 1M", "16M" },
 		{ LEAST " --allow 10.0.0.0/99", "no network" },
 		{ LEAST " --drain forever", "0 to 3600" },
-		{ LEAST " --metrics 0.0.0.0:9401", "loopback" },
-		{ LEAST " --metrics 10.0.0.1:9401", "loopback" },
+		{ LEAST " --metrics 0.0.0.0:9401", "needs --metrics-allow" },
+		{ LEAST " --metrics 10.0.0.1:9401", "needs --metrics-allow" },
+		{ LEAST " --metrics 10.0.0.1:9401 --metrics-allow 10.0.0.1/8", "--metrics-allow: " },
 		{ LEAST " --nonsense", "unknown option" },
 		{ LEAST " --man=yes", "takes no value" },
 		{ LEAST " --user", "--user needs a value, NAME" },
@@ -110,8 +114,8 @@ static void what_is_wrong_is_named(void **state)
 
 static void the_texts_name_every_option(void **state)
 {
-	static const char *const names[] = { "listen",  "secret", "allow",   "groups-max", "memory-max",
-					     "threads", "user",   "metrics", "drain" };
+	static const char *const names[] = { "listen",  "secret", "allow",   "groups-max",    "memory-max",
+					     "threads", "user",   "metrics", "metrics-allow", "drain" };
 	struct daemon_options options;
 	char wanted[40];
 

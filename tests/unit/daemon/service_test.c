@@ -344,63 +344,6 @@ static void time_that_passed_for_nobody_ends_nothing(void **state)
 	host_harness_close(&host);
 }
 
-/* ---- metrics ---- */
-
-static void get(uint16_t port, const char *request, char *text, size_t room)
-{
-	int fd = host_harness_dial(port);
-	size_t count = 0;
-	ssize_t got;
-
-	assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
-	while (count < room - 1 && (got = recv(fd, text + count, room - 1 - count, 0)) > 0)
-		count += (size_t)got;
-	text[count] = '\0';
-	close(fd);
-}
-
-static void metrics_are_prometheus_text(void **state)
-{
-	struct control_request request = request_of(4, 8);
-	static char text[160 << 10];
-	struct control_client *client;
-	struct host_harness host;
-
-	(void)state;
-	memcpy(request.name, "a \"b\\", 6);
-	host_harness_open(&host, "--metrics 127.0.0.1:0", 30);
-	assert_int_equal(ask_for_group(&host, &request, &client), CONTROL_EVENT_OFFER);
-	get(host.metrics_port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", text, sizeof(text));
-	assert_memory_equal(text, "HTTP/1.1 200 OK\r\n", 17);
-	assert_non_null(strstr(text, "\ntributaryd_groups 1\n"));
-	assert_non_null(strstr(text, "\ntributaryd_group_members{group=\"a _b_\",id=\"08080808\"} 4\n"));
-	assert_non_null(strstr(text, "\n# TYPE tributaryd_received_bytes_total counter\n"));
-	for (const char *line = strstr(text, "\r\n\r\n") + 4; *line; line += strcspn(line, "\n") + 1)
-		assert_true(!strncmp(line, "# ", 2) || !strncmp(line, "tributaryd_", 11));
-	get(host.metrics_port, "GET / HTTP/1.1\r\n\r\n", text, sizeof(text));
-	assert_memory_equal(text, "HTTP/1.1 404", 12);
-	get(host.metrics_port, "POST /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
-	assert_memory_equal(text, "HTTP/1.1 405", 12);
-	control_client_close(client);
-	host_harness_close(&host);
-}
-
-static void who_never_ends_a_request_for_metrics_is_closed(void **state)
-{
-	char text[2000], line[1500];
-	struct host_harness host;
-
-	(void)state;
-	host_harness_open(&host, "--metrics 127.0.0.1:0", 30);
-	memset(line, 'a', sizeof(line));
-	line[sizeof(line) - 1] = '\0';
-	get(host.metrics_port, line, text, sizeof(text));
-	assert_string_equal(text, "");
-	get(host.metrics_port, "GET /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
-	assert_memory_equal(text, "HTTP/1.1 200", 12);
-	host_harness_close(&host);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,8 +359,6 @@ int main(void)
 		cmocka_unit_test(a_group_whose_members_do_not_come_fails),
 		cmocka_unit_test(a_coordinator_that_falls_silent_is_given_up),
 		cmocka_unit_test(time_that_passed_for_nobody_ends_nothing),
-		cmocka_unit_test(metrics_are_prometheus_text),
-		cmocka_unit_test(who_never_ends_a_request_for_metrics_is_closed),
 	};
 
 	runtime_start("service_test", 110);
