@@ -34,8 +34,8 @@ static bool members_object(const struct steer_snapshot *snapshot, uint64_t machi
 		if (record->reason)
 			return object(diag, steer_reason_text((enum steer_reason)record->reason));
 		if (record->machine != machine)
-			return object(diag, "the ranks have different profiles, settings or versions: give all the "
-					    "same TRIBUTARY_PROFILE and NCCL_ variables");
+			return object(diag, "the ranks have different profiles, settings, versions or /dev/shm: give "
+					    "all the same TRIBUTARY_PROFILE, NCCL_ variables and /dev/shm");
 		if (i && !strcmp(record->bus_id, snapshot->members[i - 1].record.bus_id))
 			return object(diag, "two ranks have the same GPU, or the same id was used twice: each needs "
 					    "its own");
@@ -47,10 +47,13 @@ static bool is_complete(const struct steer_planner *planner, const struct steer_
 {
 	struct steer_compute compute;
 	struct diag last;
+	bool is_counted;
 
 	if (steer_evidence_machine(snapshot, &planner->machine->gpus, planner->settings->shares_gpus, diag))
 		return true;
-	if (steer_evidence_launcher(snapshot, diag) && !steer_elsewhere_is(planner->elsewhere, diag))
+	/* Who is elsewhere is not counted here, and names the remedy. */
+	is_counted = steer_evidence_launcher(snapshot, diag);
+	if (!steer_elsewhere_is(planner->elsewhere, diag) && is_counted)
 		return true;
 	planner->compute(&compute);
 	return steer_evidence_nvml(snapshot, &planner->machine->gpus, &compute, compute.known ? diag : &last);

@@ -76,7 +76,8 @@ bool steer_elsewhere_is(const struct steer_elsewhere *presence, struct diag *dia
 		elsewhere = steer_elsewhere_in_text(presence, line);
 	if (elsewhere) {
 		diag_set(diag, 0, 0,
-			 "processes of the job on this host have another shared folder (TRIBUTARY_SHARED_DIR)");
+			 "processes of the job on this host have another shared folder: give all the same /dev/shm "
+			 "(--ipc=host) and TRIBUTARY_SHARED_DIR");
 	} else if (!file || !feof(file)) {
 		diag_set(diag, 0, 0, SOCKETS_FILE ": %s", strerror(errno));
 		elsewhere = true;

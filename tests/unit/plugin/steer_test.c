@@ -328,12 +328,12 @@ static void unlike_settings_leave_all_to_nccl(void **state)
 		const char *environment, *why;
 	} cases[] = {
 		{ "NCCL_SHM_DISABLE=1\n", "NCCL_SHM_DISABLE is set" },
-		{ "NCCL_P2P_DISABLE=1\n", "the ranks have different profiles, settings or versions" },
-		{ "NCCL_P2P_LEVEL=SYS\n", "the ranks have different profiles, settings or versions" },
-		{ "NCCL_CROSS_NIC=1\n", "the ranks have different profiles, settings or versions" },
+		{ "NCCL_P2P_DISABLE=1\n", "the ranks have different profiles, settings, versions or /dev/shm" },
+		{ "NCCL_P2P_LEVEL=SYS\n", "the ranks have different profiles, settings, versions or /dev/shm" },
+		{ "NCCL_CROSS_NIC=1\n", "the ranks have different profiles, settings, versions or /dev/shm" },
 		{ "TRIBUTARY_STEER=topology\n", "TRIBUTARY_STEER=topology" },
-		{ "NCCL_TUNER_PLUGIN=other\n", "the ranks have different profiles, settings or versions" },
-		{ "TRIBUTARY_NET=off\n", "the ranks have different profiles, settings or versions" },
+		{ "NCCL_TUNER_PLUGIN=other\n", "the ranks have different profiles, settings, versions or /dev/shm" },
+		{ "TRIBUTARY_NET=off\n", "the ranks have different profiles, settings, versions or /dev/shm" },
 	};
 	struct host *host = *state;
 
