@@ -142,3 +142,26 @@ enum process_state process_state(const struct process_identity *of, const struct
 		return PROCESS_GONE;
 	return r == 0 ? PROCESS_ALIVE : PROCESS_UNKNOWN;
 }
+
+/* Lines of first inside, first outside, count; user_namespaces(7). */
+uint32_t process_user_outside(const char *map, uint32_t inside)
+{
+	unsigned first, outside, count;
+	int bytes;
+
+	for (; sscanf(map, " %u %u %u%n", &first, &outside, &count, &bytes) == 3; map += bytes)
+		if (inside >= first && inside - first < count)
+			return outside + (inside - first);
+	return inside;
+}
+
+uint32_t process_user(void)
+{
+	int saved_errno = errno;
+	char map[4096];
+	uint32_t inside = geteuid();
+	int r = text_file_value(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map));
+
+	errno = saved_errno;
+	return r < 0 ? inside : process_user_outside(map, inside);
+}

@@ -28,6 +28,14 @@ enum process_state process_state(const struct process_identity *of, const struct
 /* Equal for processes that share kernel and network namespace, and hardly for others. */
 uint64_t process_host(void);
 
+/*
+ * This process's user as the host of a rootless container has it, where several are root inside: for names that all users
+ * of the host see.
+ */
+uint32_t process_user(void);
+/* The same by the text of /proc/self/uid_map. Pure. */
+uint32_t process_user_outside(const char *map, uint32_t inside);
+
 /* A process of this namespace has certainly ended, if only its number is known. False also means: cannot tell. */
 bool process_has_ended(uint32_t pid);
 

@@ -1,6 +1,7 @@
 #include "command/jobs.h"
 
 #include "base/params.h"
+#include "base/process.h"
 #include "base/sys.h"
 #include "plugin/steer/registry.h"
 #include "profile/store_jobs.h"
@@ -199,7 +200,7 @@ int jobs_read(const struct params *params, struct jobs *ret)
 
 	*ret = (struct jobs){ .count = 0 };
 	(void)store_jobs_read(params, take_recent, &reading);
-	snprintf(path, sizeof(path), "%s/tributary-%u", params->shared_dir, (unsigned)geteuid());
+	snprintf(path, sizeof(path), "%s/tributary-%u", params->shared_dir, (unsigned)process_user());
 	reading.registry.directory = sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (reading.registry.directory >= 0 && fstat(reading.registry.directory, &st) == 0 && st.st_uid == geteuid() &&
 	    reading.result == 0)

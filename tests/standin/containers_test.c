@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -200,10 +201,8 @@ static const struct row rows[] = {
 	{ ONE, CONTAINER_USERS, false, false, true, NULL },
 	{ ONE, CONTAINER_POWERLESS, false, false, true, NULL },
 	{ ONE, CONTAINER_SHM | NO_ENVIRONMENT, false, false, true, NULL },
-	{ ONE_READ_ONLY, CONTAINER_READ_ONLY, false, false, true,
-	  "cannot be kept for `tributary status`: Read-only file system" },
-	{ ONE_SHM, CONTAINER_SHM_READ_ONLY, false, false, false,
-	  "steers nothing: /dev/shm/tributary-0: Read-only file system" },
+	{ ONE_READ_ONLY, CONTAINER_READ_ONLY, false, false, true, "cannot be kept for `tributary status`" },
+	{ ONE_SHM, CONTAINER_SHM_READ_ONLY, false, false, false, ": Read-only file system" },
 	{ ONE_SHM, CONTAINER_SHM_READ_ONLY, false, true, true, NULL },
 	{ EACH, CONTAINER_PIDS, true, false, true, NULL },
 	{ EACH, CONTAINER_USERS, true, false, true, NULL },
@@ -343,6 +342,8 @@ int main(void)
 	runtime_start("standin/containers_test", 60);
 	plugin = runtime_setting("PLUGIN");
 	r = places_begin();
+	if (r == 0 && mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777"))
+		r = -errno;
 	if (r < 0) {
 		printf("skipped: no namespaces here: %s\n", strerror(-r));
 		return NOT_HERE;

@@ -1,5 +1,7 @@
 #include "place.h"
 
+#include "base/process.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -221,10 +223,10 @@ int place_put_foreigner(const struct place *place)
 	char path[PATH_BYTES];
 	int fd;
 
-	snprintf(path, sizeof(path), "tributary-%u", (unsigned)geteuid());
+	snprintf(path, sizeof(path), "tributary-%u", (unsigned)process_user());
 	if (mkdirat(place->shm, path, FOLDER_MODE) && errno != EEXIST)
 		return -errno;
-	snprintf(path, sizeof(path), "tributary-%u/p-of-another-version", (unsigned)geteuid());
+	snprintf(path, sizeof(path), "tributary-%u/p-of-another-version", (unsigned)process_user());
 	fd = openat(place->shm, path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || write(fd, path, sizeof(path)) < 0 || fcntl(fd, F_SETLK, &lock))
 		return -errno;

@@ -1,6 +1,7 @@
 #include "plugin/steer/folder.h"
 
 #include "base/params.h"
+#include "base/process.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path
 	int parent = open(shared_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1, r;
 	char name[24];
 
-	snprintf(name, sizeof(name), "tributary-%u", (unsigned)geteuid());
+	snprintf(name, sizeof(name), "tributary-%u", (unsigned)process_user());
 	snprintf(ret_path, ret_path_bytes, "%.*s/%s", PARAMS_STRING_BYTES - 1, shared_folder, name);
 	if (parent < 0) {
 		r = -errno;

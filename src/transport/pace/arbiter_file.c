@@ -1,6 +1,7 @@
 #include "transport/pace/arbiter_file.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/sys.h"
 
 #include <dirent.h>
@@ -93,7 +94,7 @@ static void name_make(const char *device_name, char name[static PACE_ARBITER_NAM
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-	snprintf(name, PACE_ARBITER_NAME_BYTES, NAME_PREFIX "%u-%llu-%.64s", (unsigned)geteuid(),
+	snprintf(name, PACE_ARBITER_NAME_BYTES, NAME_PREFIX "%u-%llu-%.64s", (unsigned)process_user(),
 		 (unsigned long long)namespace_of("/proc/self/ns/net"), device_name);
 	for (char *at = name; *at; at++)
 		if (!strchr(plain, *at))
@@ -236,7 +237,7 @@ void pace_arbiter_file_sweep(const struct pace_arbiter_file *file, const struct 
 	DIR *directory;
 	int fd;
 
-	snprintf(prefix, sizeof(prefix), NAME_PREFIX "%u-", (unsigned)geteuid());
+	snprintf(prefix, sizeof(prefix), NAME_PREFIX "%u-", (unsigned)process_user());
 	fd = openat(file->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	directory = fd < 0 ? NULL : fdopendir(fd);
 	if (!directory) {

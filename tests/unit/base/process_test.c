@@ -35,6 +35,22 @@ static void a_process_is_known_by_more_than_its_number(void **state)
 	assert_int_equal(errno, EXDEV);
 }
 
+static void a_user_is_the_one_of_the_host(void **state)
+{
+	static const char rootless[] = "         0       1000          1\n         1     100000      65536\n";
+
+	(void)state;
+	assert_int_equal(process_user_outside(rootless, 0), 1000);
+	assert_int_equal(process_user_outside(rootless, 1), 100000);
+	assert_int_equal(process_user_outside(rootless, 65536), 165535);
+	assert_int_equal(process_user_outside(rootless, 65537), 65537);
+	assert_int_equal(process_user_outside("0 0 4294967295\n", 4294967294), 4294967294);
+	assert_int_equal(process_user_outside("nonsense", 7), 7);
+	errno = EXDEV;
+	(void)process_user();
+	assert_int_equal(errno, EXDEV);
+}
+
 static void a_process_that_has_ended_is_gone(void **state)
 {
 	struct process_identity self, child;
@@ -69,6 +85,7 @@ static void a_process_that_has_ended_is_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_user_is_the_one_of_the_host),
 		cmocka_unit_test(a_process_is_known_by_more_than_its_number),
 		cmocka_unit_test(a_process_that_has_ended_is_gone),
 	};

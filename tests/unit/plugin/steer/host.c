@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/params.h"
+#include "base/process.h"
 #include "profile/store_places.h"
 #include "support/tree.h"
 #include "unit/plugin/steer/host_process.h"
@@ -348,7 +349,7 @@ void host_expect_none(struct host *host, unsigned ranks, int64_t comm, const cha
 
 void host_registry(struct host *host, char path[static 160])
 {
-	snprintf(path, 160, "%s/tributary-%u", host->shared, (unsigned)geteuid());
+	snprintf(path, 160, "%s/tributary-%u", host->shared, (unsigned)process_user());
 }
 
 unsigned host_count(struct host *host, const char *prefix)

@@ -1,6 +1,8 @@
 /* Which processes and ranks of the user there are, and what is left of those that are gone. */
 #include "plugin/steer/registry.h"
 
+#include "base/process.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -375,7 +377,7 @@ static void processes_that_come_and_go_share_one_registry(void **state)
 		assert_true(WIFEXITED(status));
 		assert_int_equal(WEXITSTATUS(status), 0);
 	}
-	snprintf(path, sizeof(path), "%s/tributary-%u", root, (unsigned)geteuid());
+	snprintf(path, sizeof(path), "%s/tributary-%u", root, (unsigned)process_user());
 	assert_int_equal(access(path, F_OK), -1);
 	assert_int_equal(rmdir(root), 0);
 }

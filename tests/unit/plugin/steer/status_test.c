@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/process.h"
 #include "profile/store_jobs.h"
 #include "support/tree.h"
 
@@ -116,7 +117,7 @@ static size_t running(char kind)
 	size_t count = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/tributary-%u", tree.root, (unsigned)geteuid());
+	snprintf(path, sizeof(path), "%s/tributary-%u", tree.root, (unsigned)process_user());
 	dir = opendir(path);
 	if (!dir)
 		return 0;
@@ -126,7 +127,7 @@ static size_t running(char kind)
 		if (!count++) {
 			FILE *file;
 
-			snprintf(path, sizeof(path), "%s/tributary-%u/%s", tree.root, (unsigned)geteuid(),
+			snprintf(path, sizeof(path), "%s/tributary-%u/%s", tree.root, (unsigned)process_user(),
 				 entry->d_name);
 			file = fopen(path, "re");
 			assert_non_null(file);
