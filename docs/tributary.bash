@@ -8,7 +8,7 @@ _tributary_second()
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export env run bench status cluster simulate estimate place lint capture devices params aggregators completion version help'
+	local commands='discover measure show doctor plan explain tune export env run bench status top cluster simulate estimate place lint capture devices params aggregators completion version help'
 	local pairs='cluster+measure cluster+order '
 	local command=${COMP_WORDS[1]} options= words= kind= at
 	COMPREPLY=()
@@ -202,6 +202,7 @@ _tributary()
 		run) options='--collnet --help' kind=command ;;
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' words=[COMMAND...] ;;
 		status) options='--jobs --all --json --help' ;;
+		top) options='--once --json --help' words=[WHERE] ;;
 		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;

@@ -53,7 +53,7 @@ extern const struct command command_aggregators, command_bench, command_capture,
 	command_cluster_measure, command_cluster_order, command_completion, command_devices, command_discover,
 	command_doctor, command_env, command_estimate, command_explain, command_export, command_help, command_lint,
 	command_measure, command_params, command_place, command_plan, command_run, command_show, command_simulate,
-	command_status, command_tune, command_version;
+	command_status, command_top, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];

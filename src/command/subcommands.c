@@ -16,6 +16,7 @@ const struct command *const command_table[] = {
 	&command_run,
 	&command_bench,
 	&command_status,
+	&command_top,
 	&command_cluster,
 	&command_cluster_measure,
 	&command_cluster_order,

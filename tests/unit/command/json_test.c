@@ -57,6 +57,7 @@ static const char *const calls[] = {
 	"simulate " FABRIC " --aggregators 1,1Gbit/s --algo ring,tree,hierarchical,aggregators --size 1M",
 	"simulate " FABRIC " --collective alltoall --jobs 2 --size 1M --order leaf,random:1 " MACHINE,
 	"status",
+	"top .", /* no process: top_test.c has some */
 	"tune " MACHINE,
 	"tune " MACHINE " --hosts 2 --collnet",
 	"version",
