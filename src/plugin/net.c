@@ -5,6 +5,7 @@
 #include "nccl/types.h"
 #include "plugin/fork.h"
 #include "plugin/report.h"
+#include "plugin/result.h"
 #include "plugin/steer.h"
 #include "plugin/state.h"
 #include "transport/transport.h"
@@ -45,12 +46,12 @@ static void say_it_is_left(void)
 	log_info(LOG_INIT, "%s", text);
 }
 
-int plugin_net_init_process(log_sink *logger)
+enum nccl_result plugin_net_init_process(nccl_debug_logger *logger)
 {
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	plugin_state_log_hold(logger, true);
 	log_collect();
 	r = plugin_state_get_for_good();
@@ -64,7 +65,7 @@ int plugin_net_init_process(log_sink *logger)
 		say_it_is_left();
 	log_flush();
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
 static int traffic_class_check(int traffic_class, int *ret)
@@ -77,14 +78,14 @@ static int traffic_class_check(int traffic_class, int *ret)
 	return 0;
 }
 
-int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struct plugin_net_context **ret)
+enum nccl_result plugin_net_init(uint64_t comm_id, int traffic_class, nccl_debug_logger *logger, void **ret_context)
 {
 	int saved_errno = errno, r;
 	struct plugin_net_context *context;
 	struct transport *transport;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	plugin_state_log_hold(logger, false);
 	log_collect();
 	plugin_state_load();
@@ -93,7 +94,7 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 		log_flush();
 		plugin_state_log_put();
 		errno = saved_errno;
-		return -ENOMEM;
+		return plugin_result(-ENOMEM);
 	}
 	context->comm_id = comm_id;
 	r = traffic_class_check(traffic_class, &context->traffic_class);
@@ -118,22 +119,23 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 		plugin_net_finalize(context);
 		context = NULL;
 	}
-	*ret = context;
+	*ret_context = context;
 	log_flush();
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 fail:
 	plugin_net_finalize(context);
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_finalize(struct plugin_net_context *context)
+enum nccl_result plugin_net_finalize(void *ended)
 {
+	struct plugin_net_context *context = ended;
 	int saved_errno = errno;
 
 	if (plugin_is_forked() || !context)
-		return 0;
+		return NCCL_SUCCESS;
 	log_collect();
 	if (context->holds_transport)
 		plugin_state_put();
@@ -141,20 +143,20 @@ int plugin_net_finalize(struct plugin_net_context *context)
 	plugin_state_log_put();
 	log_flush();
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 }
 
-int plugin_net_check(void)
+enum nccl_result plugin_net_check(void)
 {
-	return plugin_is_forked() ? -ECHILD : 0;
+	return plugin_is_forked() ? plugin_result(-ECHILD) : NCCL_SUCCESS;
 }
 
-int plugin_net_devices(int *ret_count)
+enum nccl_result plugin_net_devices(int *ret_count)
 {
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	log_collect();
 	r = plugin_state_device_count(ret_count);
 	/* One, whose properties then fail: with none NCCL would tell this plugin of no further communicator. */
@@ -162,7 +164,7 @@ int plugin_net_devices(int *ret_count)
 		*ret_count = 1;
 	log_flush();
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
 int plugin_net_properties(int device, struct plugin_net_properties *ret)
@@ -178,49 +180,56 @@ int plugin_net_properties(int device, struct plugin_net_properties *ret)
 	return r;
 }
 
-int plugin_net_join(int count, const int *members, int *ret_device)
+enum nccl_result plugin_net_join(int count, const int *members, int *ret_device)
 {
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	log_collect();
 	r = plugin_state_join(count, members, ret_device);
 	log_flush();
 	errno = saved_errno; /* NCCL asks for the devices when it has joined all */
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_listen(int device, void *handle, struct transport_listener **ret)
+/*
+ * NCCL's void ** and our pointers to objects have the same representation, but not the same type, and writing through
+ * the wrong one would break C's aliasing rules: so each output has a variable of its own type.
+ */
+enum nccl_result plugin_net_listen(int device, void *handle, void **ret_listener)
 {
-	int saved_errno = errno, r;
+	struct transport_listener *listener;
 	struct transport *transport;
+	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	log_collect();
 	r = plugin_state_get(&transport);
 	if (r == 0) {
-		r = plugin_state_ops()->listen(transport, device, handle, ret);
+		r = plugin_state_ops()->listen(transport, device, handle, &listener);
 		if (r < 0)
 			plugin_state_put();
 	}
 	log_flush();
+	if (r == 0)
+		*ret_listener = listener;
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_connect(int device, int traffic_class, void *handle, struct transport_connection **ret)
+enum nccl_result plugin_net_connect(int device, int traffic_class, void *handle, void **ret_connection)
 {
 	int saved_errno = errno, r;
 	struct transport_connection *connection = NULL;
 	struct transport *transport;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	r = traffic_class_check(traffic_class, &traffic_class);
 	if (r < 0)
-		return r;
+		return plugin_result(r);
 	log_collect();
 	r = plugin_state_get(&transport);
 	if (r == 0) {
@@ -230,108 +239,118 @@ int plugin_net_connect(int device, int traffic_class, void *handle, struct trans
 	}
 	log_flush();
 	if (r == 0)
-		*ret = connection;
+		*ret_connection = connection;
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_accept(struct transport_listener *listener, struct transport_connection **ret)
+enum nccl_result plugin_net_accept(void *listener, void **ret_connection)
 {
 	int saved_errno = errno, r;
 	struct transport_connection *connection = NULL;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	r = plugin_state_ops()->accept(listener, &connection);
 	if (r == 0) {
 		if (connection)
 			plugin_state_hold(); /* the listener holds it too */
-		*ret = connection;
+		*ret_connection = connection;
 	}
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_register(struct transport_connection *connection, void *data, size_t bytes, int memory, void **ret)
+enum nccl_result plugin_net_register(void *connection, void *data, size_t bytes, int memory, void **ret_registration)
 {
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
-	r = plugin_state_ops()->memory_register(connection, data, bytes, (unsigned)memory, ret);
+		return plugin_result(-ECHILD);
+	r = plugin_state_ops()->memory_register(connection, data, bytes, (unsigned)memory, ret_registration);
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_register_dmabuf(struct transport_connection *connection, void *data, size_t bytes, int memory,
-			       uint64_t offset, int fd, void **ret)
+enum nccl_result plugin_net_register_dmabuf(void *connection, void *data, size_t bytes, int memory, uint64_t offset,
+					    int fd, void **ret_registration)
 {
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
-	r = plugin_state_ops()->memory_register_dmabuf(connection, data, bytes, (unsigned)memory, offset, fd, ret);
+		return plugin_result(-ECHILD);
+	r = plugin_state_ops()->memory_register_dmabuf(connection, data, bytes, (unsigned)memory, offset, fd,
+						       ret_registration);
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_deregister(struct transport_connection *connection, void *registration)
+enum nccl_result plugin_net_deregister(void *connection, void *registration)
 {
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	r = plugin_state_ops()->memory_deregister(connection, registration);
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_send(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
-		    struct transport_request **ret)
+enum nccl_result plugin_net_send(void *connection, void *data, size_t bytes, int tag, void *registration,
+				 void **ret_request)
 {
+	struct transport_request *request;
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
-	r = plugin_state_ops()->send(connection, data, bytes, tag, registration, ret);
+		return plugin_result(-ECHILD);
+	r = plugin_state_ops()->send(connection, data, bytes, tag, registration, &request);
+	if (r == 0)
+		*ret_request = request;
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_receive(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
-		       const int *tags, void *const *registrations, struct transport_request **ret)
+enum nccl_result plugin_net_receive(void *connection, int count, void **data, size_t *bytes, int *tags,
+				    void **registrations, void **ret_request)
 {
+	struct transport_request *request;
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	if (count < 1 || count > TRANSPORT_MAX_RECVS)
-		return -EINVAL;
-	r = plugin_state_ops()->receive(connection, count, data, bytes, tags, registrations, ret);
+		return plugin_result(-EINVAL);
+	r = plugin_state_ops()->receive(connection, count, data, bytes, tags, registrations, &request);
+	if (r == 0)
+		*ret_request = request;
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_flush(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
-		     void *const *registrations, struct transport_request **ret)
+enum nccl_result plugin_net_flush(void *connection, int count, void **data, const size_t *bytes, void **registrations,
+				  void **ret_request)
 {
+	struct transport_request *request;
 	int saved_errno = errno, r;
 
 	if (plugin_is_forked())
-		return -ECHILD;
-	r = plugin_state_ops()->flush(connection, count, data, bytes, registrations, ret);
+		return plugin_result(-ECHILD);
+	r = plugin_state_ops()->flush(connection, count, data, bytes, registrations, &request);
+	if (r == 0)
+		*ret_request = request;
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_test(struct transport_request *request, int *ret_done, int *ret_sizes)
+enum nccl_result plugin_net_test(void *request, int *ret_done, int *ret_sizes)
 {
 	size_t sizes[TRANSPORT_MAX_RECVS];
 	int saved_errno = errno, r;
 	bool is_done = false;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	/* How many sizes there are only the transport knows: the ones it does not write keep this mark. */
 	for (int i = 0; i < TRANSPORT_MAX_RECVS; i++)
 		sizes[i] = SIZE_MAX;
@@ -342,29 +361,29 @@ int plugin_net_test(struct transport_request *request, int *ret_done, int *ret_s
 			ret_sizes[i] = sizes[i] > INT_MAX ? INT_MAX : (int)sizes[i];
 	}
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_net_close_connection(struct transport_connection *connection)
+enum nccl_result plugin_net_close_connection(void *connection)
 {
 	int saved_errno = errno;
 
 	if (plugin_is_forked() || !connection)
-		return 0;
+		return NCCL_SUCCESS;
 	plugin_state_ops()->close_connection(connection);
 	plugin_state_put();
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 }
 
-int plugin_net_close_listener(struct transport_listener *listener)
+enum nccl_result plugin_net_close_listener(void *listener)
 {
 	int saved_errno = errno;
 
 	if (plugin_is_forked() || !listener)
-		return 0;
+		return NCCL_SUCCESS;
 	plugin_state_ops()->close_listener(listener);
 	plugin_state_put();
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 }

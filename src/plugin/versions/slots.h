@@ -1,7 +1,7 @@
 /*
- * The slots of ncclNet whose C type is the same in several versions of the interface: each converts straight to the
- * inner form (net.h), so that a version's file can be deleted without touching another. What one version alone has is in
- * that version's file. Names say from which version to which a slot's type holds.
+ * The slots of ncclNet whose C type is the same in several versions of the interface, and another one than that of the
+ * function in net.h, to which each converts, so that a version's file can be deleted without touching another. What one
+ * version alone has is in that version's file. Names say from which version to which a slot's type holds.
  *
  * Threads and errors: net.h; results are NCCL's.
  *
@@ -17,28 +17,15 @@
 #define PLUGIN_EXPORT __attribute__((visibility("default")))
 
 /* All versions. */
-enum nccl_result plugin_slot_devices(int *ret_count);
-enum nccl_result plugin_slot_register_dmabuf(void *comm, void *data, size_t size, int type, uint64_t offset, int fd,
-					     void **ret_mhandle);
-enum nccl_result plugin_slot_deregister(void *comm, void *mhandle);
 enum nccl_result plugin_slot_flush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
 				   void **ret_request);
-enum nccl_result plugin_slot_test(void *request, int *ret_done, int *ret_sizes);
-enum nccl_result plugin_slot_close_connection(void *comm);
-enum nccl_result plugin_slot_close_listener(void *listen_comm);
 
-/* init: once for the process, or once for each communicator with its context. */
-enum nccl_result plugin_slot_init_6_9(nccl_debug_logger *logger);
 enum nccl_result plugin_slot_init_11(void **ret_context, uint64_t comm_id, struct nccl_net_comm_config *config,
 				     nccl_debug_logger *logger, nccl_profiler_callback *profiler);
-enum nccl_result plugin_slot_finalize_11(void *context);
 /* Hints on a connection's use. Nothing here depends on them yet. */
 enum nccl_result plugin_slot_set_attr_11(void *context, struct nccl_net_attr *attr);
 
-enum nccl_result plugin_slot_listen_6_10(int device, void *handle, void **ret_listen_comm);
 enum nccl_result plugin_slot_listen_11(void *context, int device, void *handle, void **ret_listen_comm);
-/* What all versions' connect comes to. */
-enum nccl_result plugin_slot_connect_to(int device, int traffic_class, void *handle, void **ret_send_comm);
 enum nccl_result plugin_slot_connect_7_9(int device, void *handle, void **ret_send_comm,
 					 struct nccl_net_device_handle **ret_device_handle);
 enum nccl_result plugin_slot_connect_11(void *context, int device, void *handle, void **ret_send_comm,
@@ -46,9 +33,8 @@ enum nccl_result plugin_slot_connect_11(void *context, int device, void *handle,
 enum nccl_result plugin_slot_accept_7(void *listen_comm, void **ret_recv_comm,
 				      struct nccl_net_device_handle **ret_device_handle);
 
-/* Sizes: int, then size_t. */
+/* Sizes as int; the profiler's handles. */
 enum nccl_result plugin_slot_register_6_7(void *comm, void *data, int size, int type, void **ret_mhandle);
-enum nccl_result plugin_slot_register_8(void *comm, void *data, size_t size, int type, void **ret_mhandle);
 enum nccl_result plugin_slot_send_6_8(void *send_comm, void *data, int size, int tag, void *mhandle,
 				      void **ret_request);
 enum nccl_result plugin_slot_send_10(void *send_comm, void *data, size_t size, int tag, void *mhandle,

@@ -3,7 +3,6 @@
 #include "nccl/v10.h"
 
 #include "plugin/net.h"
-#include "plugin/result.h"
 #include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/slots.h"
 
@@ -15,36 +14,36 @@
 static enum nccl_result init_v10(nccl_debug_logger *logger, nccl_profiler_callback *profiler)
 {
 	(void)profiler;
-	return plugin_result(plugin_net_init_process(logger));
+	return plugin_net_init_process(logger);
 }
 
 static enum nccl_result connect_v10(int device, struct nccl_net_comm_config *config, void *handle, void **ret_send_comm,
 				    struct nccl_net_device_handle **ret_device_handle)
 {
 	(void)ret_device_handle;
-	return plugin_slot_connect_to(device, config ? config->trafficClass : PLUGIN_NET_NO_TRAFFIC_CLASS, handle,
-				      ret_send_comm);
+	return plugin_net_connect(device, config ? config->trafficClass : PLUGIN_NET_NO_TRAFFIC_CLASS, handle,
+				  ret_send_comm);
 }
 
 extern PLUGIN_EXPORT const struct nccl_net_v10 ncclNetPlugin_v10;
 const struct nccl_net_v10 ncclNetPlugin_v10 = {
 	.name = PLUGIN_NET_NAME,
 	.init = init_v10,
-	.devices = plugin_slot_devices,
+	.devices = plugin_net_devices,
 	.getProperties = net_properties,
-	.listen = plugin_slot_listen_6_10,
+	.listen = plugin_net_listen,
 	.connect = connect_v10,
 	.accept = plugin_slot_accept_7,
-	.regMr = plugin_slot_register_8,
-	.regMrDmaBuf = plugin_slot_register_dmabuf,
-	.deregMr = plugin_slot_deregister,
+	.regMr = plugin_net_register,
+	.regMrDmaBuf = plugin_net_register_dmabuf,
+	.deregMr = plugin_net_deregister,
 	.isend = plugin_slot_send_10,
 	.irecv = plugin_slot_receive_10,
 	.iflush = plugin_slot_flush,
-	.test = plugin_slot_test,
-	.closeSend = plugin_slot_close_connection,
-	.closeRecv = plugin_slot_close_connection,
-	.closeListen = plugin_slot_close_listener,
+	.test = plugin_net_test,
+	.closeSend = plugin_net_close_connection,
+	.closeRecv = plugin_net_close_connection,
+	.closeListen = plugin_net_close_listener,
 	.getDeviceMr = plugin_slot_device_mr_7,
 	.irecvConsumed = plugin_slot_consumed_7,
 	.makeVDevice = plugin_slot_join_9_11,

@@ -18,32 +18,32 @@ static enum nccl_result join_v12(int *ret_device, struct nccl_net_vdevice_v12 *m
 {
 	if (members->ndevs > NCCL_VDEVICE_MEMBERS_V12) /* more than the struct can hold: do not read past it */
 		return plugin_result(-EINVAL);
-	return plugin_result(plugin_net_join(members->ndevs, members->devs, ret_device));
+	return plugin_net_join(members->ndevs, members->devs, ret_device);
 }
 
 extern PLUGIN_EXPORT const struct nccl_net_v12 ncclNetPlugin_v12;
 const struct nccl_net_v12 ncclNetPlugin_v12 = {
 	.name = PLUGIN_NET_NAME,
 	.init = plugin_slot_init_11,
-	.devices = plugin_slot_devices,
+	.devices = plugin_net_devices,
 	.getProperties = net_properties,
 	.listen = plugin_slot_listen_11,
 	.connect = plugin_slot_connect_11,
 	.accept = plugin_slot_accept_7,
-	.regMr = plugin_slot_register_8,
-	.regMrDmaBuf = plugin_slot_register_dmabuf,
-	.deregMr = plugin_slot_deregister,
+	.regMr = plugin_net_register,
+	.regMrDmaBuf = plugin_net_register_dmabuf,
+	.deregMr = plugin_net_deregister,
 	.isend = plugin_slot_send_10,
 	.irecv = plugin_slot_receive_10,
 	.iflush = plugin_slot_flush,
-	.test = plugin_slot_test,
-	.closeSend = plugin_slot_close_connection,
-	.closeRecv = plugin_slot_close_connection,
-	.closeListen = plugin_slot_close_listener,
+	.test = plugin_net_test,
+	.closeSend = plugin_net_close_connection,
+	.closeRecv = plugin_net_close_connection,
+	.closeListen = plugin_net_close_listener,
 	.getDeviceMr = plugin_slot_device_mr_7,
 	.irecvConsumed = plugin_slot_consumed_7,
 	.makeVDevice = join_v12,
-	.finalize = plugin_slot_finalize_11,
+	.finalize = plugin_net_finalize,
 	.setNetAttr = plugin_slot_set_attr_11,
 };
 

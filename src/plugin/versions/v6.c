@@ -16,30 +16,25 @@ static enum nccl_result connect_v6(int device, void *handle, void **ret_send_com
 	return plugin_slot_connect_7_9(device, handle, ret_send_comm, NULL);
 }
 
-static enum nccl_result accept_v6(void *listen_comm, void **ret_recv_comm)
-{
-	return plugin_slot_accept_7(listen_comm, ret_recv_comm, NULL);
-}
-
 extern PLUGIN_EXPORT const struct nccl_net_v6 ncclNetPlugin_v6;
 const struct nccl_net_v6 ncclNetPlugin_v6 = {
 	.name = PLUGIN_NET_NAME,
-	.init = plugin_slot_init_6_9,
-	.devices = plugin_slot_devices,
+	.init = plugin_net_init_process,
+	.devices = plugin_net_devices,
 	.getProperties = net_properties,
-	.listen = plugin_slot_listen_6_10,
+	.listen = plugin_net_listen,
 	.connect = connect_v6,
-	.accept = accept_v6,
+	.accept = plugin_net_accept,
 	.regMr = plugin_slot_register_6_7,
-	.regMrDmaBuf = plugin_slot_register_dmabuf,
-	.deregMr = plugin_slot_deregister,
+	.regMrDmaBuf = plugin_net_register_dmabuf,
+	.deregMr = plugin_net_deregister,
 	.isend = plugin_slot_send_6_8,
 	.irecv = plugin_slot_receive_6_8,
 	.iflush = plugin_slot_flush,
-	.test = plugin_slot_test,
-	.closeSend = plugin_slot_close_connection,
-	.closeRecv = plugin_slot_close_connection,
-	.closeListen = plugin_slot_close_listener,
+	.test = plugin_net_test,
+	.closeSend = plugin_net_close_connection,
+	.closeRecv = plugin_net_close_connection,
+	.closeListen = plugin_net_close_listener,
 };
 
 extern PLUGIN_EXPORT const struct nccl_collnet_v6 ncclCollNetPlugin_v6;

@@ -11,36 +11,25 @@
 #define SET         PLUGIN_PROPERTIES_SET_V9
 #include "plugin/versions/properties_template.h"
 
-static enum nccl_result send_v9(void *send_comm, void *data, size_t size, int tag, void *mhandle, void **ret_request)
-{
-	return plugin_slot_send_10(send_comm, data, size, tag, mhandle, NULL, ret_request);
-}
-
-static enum nccl_result receive_v9(void *recv_comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
-				   void **ret_request)
-{
-	return plugin_slot_receive_10(recv_comm, n, data, sizes, tags, mhandles, NULL, ret_request);
-}
-
 extern PLUGIN_EXPORT const struct nccl_net_v9 ncclNetPlugin_v9;
 const struct nccl_net_v9 ncclNetPlugin_v9 = {
 	.name = PLUGIN_NET_NAME,
-	.init = plugin_slot_init_6_9,
-	.devices = plugin_slot_devices,
+	.init = plugin_net_init_process,
+	.devices = plugin_net_devices,
 	.getProperties = net_properties,
-	.listen = plugin_slot_listen_6_10,
+	.listen = plugin_net_listen,
 	.connect = plugin_slot_connect_7_9,
 	.accept = plugin_slot_accept_7,
-	.regMr = plugin_slot_register_8,
-	.regMrDmaBuf = plugin_slot_register_dmabuf,
-	.deregMr = plugin_slot_deregister,
-	.isend = send_v9,
-	.irecv = receive_v9,
+	.regMr = plugin_net_register,
+	.regMrDmaBuf = plugin_net_register_dmabuf,
+	.deregMr = plugin_net_deregister,
+	.isend = plugin_net_send,
+	.irecv = plugin_net_receive,
 	.iflush = plugin_slot_flush,
-	.test = plugin_slot_test,
-	.closeSend = plugin_slot_close_connection,
-	.closeRecv = plugin_slot_close_connection,
-	.closeListen = plugin_slot_close_listener,
+	.test = plugin_net_test,
+	.closeSend = plugin_net_close_connection,
+	.closeRecv = plugin_net_close_connection,
+	.closeListen = plugin_net_close_listener,
 	.getDeviceMr = plugin_slot_device_mr_7,
 	.irecvConsumed = plugin_slot_consumed_7,
 	.makeVDevice = plugin_slot_join_9_11,

@@ -20,9 +20,9 @@
 #include "unit/transport/tcp/fake_sysfs.h"
 
 struct pair {
-	struct plugin_net_context *context;
-	struct transport_listener *listener;
-	struct transport_connection *sender, *receiver;
+	void *context;
+	void *listener;
+	void *sender, *receiver;
 	uint8_t handle[NCCL_HANDLE_BYTES];
 };
 
@@ -50,7 +50,7 @@ static void pair_close(struct pair *pair)
 
 static void one_line_is_said_for_each_communicator(void **state)
 {
-	struct plugin_net_context *first, *second;
+	void *first, *second;
 
 	(void)state;
 	errno = EXDEV;
@@ -84,7 +84,7 @@ static void it_can_be_initialised_again_after_the_last_finalize(void **state)
 /* NCCL may be unloaded after that, and its log function with it. */
 static void nccls_log_is_not_called_after_the_last_finalize(void **state)
 {
-	struct plugin_net_context *contexts[2];
+	void *contexts[2];
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
@@ -115,9 +115,9 @@ static void connections_outlive_finalize(void **state)
 
 static void unfinished_connect_and_failed_listen_hold_nothing(void **state)
 {
-	struct transport_connection *connection = NULL;
-	struct transport_listener *listener = NULL;
-	struct plugin_net_context *context;
+	void *connection = NULL;
+	void *listener = NULL;
+	void *context;
 	uint8_t handle[NCCL_HANDLE_BYTES];
 
 	(void)state;
@@ -125,10 +125,10 @@ static void unfinished_connect_and_failed_listen_hold_nothing(void **state)
 	assert_int_equal(plugin_net_listen(0, handle, &listener), 0);
 	assert_int_equal(plugin_net_connect(0, -1, handle, &connection), 0);
 	assert_null(connection);
-	assert_int_equal(plugin_net_connect(9, -1, handle, &connection), -EINVAL);
+	assert_int_equal(plugin_net_connect(9, -1, handle, &connection), NCCL_INVALID_ARGUMENT);
 	assert_int_equal(plugin_state_holders(), 2);
 	fake_transport.listen_error = -EADDRINUSE;
-	assert_int_equal(plugin_net_listen(0, handle, &listener), -EADDRINUSE);
+	assert_int_equal(plugin_net_listen(0, handle, &listener), NCCL_SYSTEM_ERROR);
 	assert_int_equal(plugin_state_holders(), 2);
 	plugin_net_close_listener(listener);
 	plugin_net_finalize(context);
@@ -136,15 +136,15 @@ static void unfinished_connect_and_failed_listen_hold_nothing(void **state)
 
 static void failed_init_leaves_nothing(void **state)
 {
-	struct plugin_net_context *context = NULL;
+	void *context = NULL;
 
 	(void)state;
 	fake_transport.open_error = -ENOMEM;
-	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &context), -ENOMEM);
-	assert_int_equal(plugin_net_init_process(log_lines_sink), -ENOMEM);
+	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &context), NCCL_SYSTEM_ERROR);
+	assert_int_equal(plugin_net_init_process(log_lines_sink), NCCL_SYSTEM_ERROR);
 	assert_null(context);
 	fake_transport.open_error = 0;
-	assert_int_equal(plugin_net_init(1, 256, log_lines_sink, &context), -EINVAL);
+	assert_int_equal(plugin_net_init(1, 256, log_lines_sink, &context), NCCL_INVALID_ARGUMENT);
 	assert_int_equal(log_lines()->warnings, 1);
 	assert_null(context);
 	assert_int_equal(plugin_state_holders(), 0);
@@ -166,7 +166,7 @@ static void process_init_needs_no_finalize_and_may_come_again(void **state)
 static void off_and_disable_succeed_with_no_device(void **state)
 {
 	static const char *const names[] = { "TRIBUTARY_NET=off", "TRIBUTARY_DISABLE" };
-	struct plugin_net_context *context;
+	void *context;
 	int count;
 
 	(void)state;
@@ -222,7 +222,7 @@ static void group_is_matched_by_tag_and_sizes_are_reported(void **state)
 	void *data[] = { first, second };
 	size_t bytes[] = { sizeof(first), sizeof(second) };
 	int tags[] = { 1, 2 }, sizes[] = { -1, -1, -1 }, done = 0;
-	struct transport_request *receive, *send;
+	void *receive, *send;
 	struct pair pair;
 
 	(void)state;
@@ -254,7 +254,7 @@ static void sizes_beyond_int_are_given_as_int_max(void **state)
 {
 	size_t bytes[] = { (size_t)INT_MAX + 2 };
 	int tags[] = { 0 }, size = 0, done = 0;
-	struct transport_request *receive, *send;
+	void *receive, *send;
 	void *data[] = { &size };
 	struct pair pair;
 
@@ -275,7 +275,7 @@ static void sizes_beyond_int_are_given_as_int_max(void **state)
 
 static void bad_counts_and_dead_peers_are_errors(void **state)
 {
-	struct transport_request *request = NULL;
+	void *request = NULL;
 	size_t bytes[TRANSPORT_MAX_RECVS + 1] = { 0 };
 	void *data[TRANSPORT_MAX_RECVS + 1] = { NULL };
 	int tags[TRANSPORT_MAX_RECVS + 1] = { 0 };
@@ -284,12 +284,13 @@ static void bad_counts_and_dead_peers_are_errors(void **state)
 
 	(void)state;
 	pair_open(&pair);
-	assert_int_equal(plugin_net_receive(pair.receiver, 0, data, bytes, tags, data, &request), -EINVAL);
+	assert_int_equal(plugin_net_receive(pair.receiver, 0, data, bytes, tags, data, &request),
+			 NCCL_INVALID_ARGUMENT);
 	assert_int_equal(plugin_net_receive(pair.receiver, TRANSPORT_MAX_RECVS + 1, data, bytes, tags, data, &request),
-			 -EINVAL);
+			 NCCL_INVALID_ARGUMENT);
 	assert_int_equal(plugin_net_receive(pair.receiver, 1, data, bytes, tags, data, &request), 0);
 	fake_transport.test_error = -EREMOTEIO;
-	assert_int_equal(plugin_net_test(request, &done, NULL), -EREMOTEIO);
+	assert_int_equal(plugin_net_test(request, &done, NULL), NCCL_REMOTE_ERROR);
 	assert_int_equal(done, 77);
 	pair_close(&pair);
 }
@@ -306,16 +307,15 @@ static void closing_nothing_is_fine(void **state)
 static int calls_of_a_child(struct pair *pair)
 {
 	struct plugin_net_properties properties;
-	struct transport_request *request = NULL;
+	void *request = NULL;
 	void *registration = NULL, *data[] = { &properties };
 	size_t bytes[] = { 1 };
 	int number = 0, tags[] = { 0 }, members[] = { 0 };
-	const int results[] = {
+	const enum nccl_result results[] = {
 		plugin_net_check(),
 		plugin_net_init_process(log_lines_sink),
 		plugin_net_init(1, -1, log_lines_sink, &pair->context),
 		plugin_net_devices(&number),
-		plugin_net_properties(0, &properties),
 		plugin_net_join(1, members, &number),
 		plugin_net_listen(0, pair->handle, &pair->listener),
 		plugin_net_connect(0, -1, pair->handle, &pair->sender),
@@ -330,9 +330,11 @@ static int calls_of_a_child(struct pair *pair)
 	};
 
 	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
-		if (results[i] != -ECHILD)
+		if (results[i] != NCCL_INVALID_USAGE)
 			return (int)i + 1;
 	}
+	if (plugin_net_properties(0, &properties) != -ECHILD)
+		return 49;
 	if (plugin_net_close_connection(pair->sender) || plugin_net_close_connection(pair->receiver) ||
 	    plugin_net_close_listener(pair->listener) || plugin_net_finalize(pair->context))
 		return 50;

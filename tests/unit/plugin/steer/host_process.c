@@ -66,17 +66,17 @@ static const struct gpu_current_driver driver = { thread_device, thread_bus_id }
 
 static int order_init(int64_t comm)
 {
-	struct plugin_net_context *context;
+	void *context;
 
 	(void)plugin_env_get("NCCL_NET");
-	return plugin_net_init((uint64_t)comm, -1, thread_sink, &context);
+	return plugin_net_init((uint64_t)comm, -1, thread_sink, &context) ? -EIO : 0;
 }
 
 static int order_devices(void)
 {
-	int count = -1, r = plugin_net_devices(&count);
+	int count = -1;
 
-	return r < 0 ? r : count;
+	return plugin_net_devices(&count) ? -EIO : count;
 }
 
 /* NCCL joins both devices after it has asked for their properties. */
@@ -89,7 +89,7 @@ static int order_join(void)
 
 	if (r == 0)
 		r = plugin_net_properties(1, &properties);
-	return r < 0 ? r : plugin_net_join(2, members, &device);
+	return r < 0 ? r : plugin_net_join(2, members, &device) ? -EIO : 0;
 }
 
 static int order_ask(const char *name, struct host_reply *reply)
