@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@
 #include "unit/plugin/steer/host.h"
 #include "unit/plugin/steer/host_process.h"
 
-enum { ALL = (1 << HOST_RANKS) - 1, GROWTH_KB = 256 };
+enum { ALL = (1 << HOST_RANKS) - 1, GROWTH_KB = 256, HEAP_KEPT_BYTES = 16 << 20 };
 
 static void a_rank_that_died_leaves_the_others_to_nccl(void **state)
 {
@@ -303,6 +304,9 @@ static void make_many(struct host *host, unsigned job, unsigned comms)
 	int files;
 
 	snprintf(environment, sizeof(environment), "TRIBUTARY_DUMP_DIR=\nMASTER_PORT=%u\n", 1 + job);
+	/* Else the heap shrinks and grows by what happens to lie at its end. */
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
+	mallopt(M_MMAP_THRESHOLD, HEAP_KEPT_BYTES);
 	host_start_all(host, HOST_RANKS, environment);
 	before_kb = make_some(host, first, comms / 2);
 	files = host_do(host, 0, 0, HOST_FILES, 0);
