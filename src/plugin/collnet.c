@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "plugin/fork.h"
+#include "plugin/result.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "plugin/steer/agreed.h"
@@ -30,32 +31,32 @@ struct plugin_collnet_listener {
 
 /* ---------------------------------------------------------------------------------------------- communicators, devices */
 
-int plugin_collnet_init_process(log_sink *logger)
+enum nccl_result plugin_collnet_init_process(nccl_debug_logger *logger)
 {
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	plugin_state_log_hold(logger, true);
-	return 0;
+	return NCCL_SUCCESS;
 }
 
-int plugin_collnet_init(uint64_t comm_id, log_sink *logger, struct plugin_collnet_context **ret)
+enum nccl_result plugin_collnet_init(void **ret_context, uint64_t comm_id, nccl_debug_logger *logger)
 {
 	int saved_errno = errno;
 	struct plugin_collnet_context *context;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	context = sys_zalloc(sizeof(*context));
 	errno = saved_errno;
 	if (!context)
-		return -ENOMEM;
+		return plugin_result(-ENOMEM);
 	plugin_state_log_hold(logger, false);
 	context->comm_id = comm_id;
-	*ret = context;
-	return 0;
+	*ret_context = context;
+	return NCCL_SUCCESS;
 }
 
-int plugin_collnet_finalize(struct plugin_collnet_context *context)
+enum nccl_result plugin_collnet_finalize(void *context)
 {
 	int saved_errno = errno;
 
@@ -64,7 +65,7 @@ int plugin_collnet_finalize(struct plugin_collnet_context *context)
 		plugin_state_log_put();
 	}
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 }
 
 /* As NCCL has it of the environment, into which it has put nccl.conf by now: any number but 0. */
@@ -106,12 +107,12 @@ static bool would_take_gpudirect_away(int count)
 	return false;
 }
 
-int plugin_collnet_devices(int *ret_count)
+enum nccl_result plugin_collnet_devices(int *ret_count)
 {
 	int saved_errno = errno, r, count = 0;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	log_collect();
 	r = plugin_state_device_count(&count);
 	if (r == 0 && (!plugin_state_params()->collnet || would_take_gpudirect_away(count)))
@@ -120,7 +121,7 @@ int plugin_collnet_devices(int *ret_count)
 	if (r == 0)
 		*ret_count = count;
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
 int plugin_collnet_properties(int device, struct plugin_net_properties *ret)
@@ -187,17 +188,17 @@ static int listen_on(int device, uint8_t *handle, struct aggregate_listener **re
 	return r;
 }
 
-int plugin_collnet_listen(struct plugin_collnet_context *context, int device, void *handle,
-			  struct plugin_collnet_listener **ret)
+enum nccl_result plugin_collnet_listen(void *context, int device, void *handle, void **ret_listener)
 {
+	const struct plugin_collnet_context *communicator = context;
 	struct plugin_collnet_listener *listener;
 	int saved_errno = errno, r = -ENOMEM;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	listener = sys_zalloc(sizeof(*listener));
 	if (listener) {
-		listener->comm_id = context ? context->comm_id : 0;
+		listener->comm_id = communicator ? communicator->comm_id : 0;
 		r = listen_on(device, handle, &listener->listener);
 	}
 	if (r == -EINVAL || r == -ENODEV) { /* the same on all hosts, or a mistake of the caller's */
@@ -206,11 +207,11 @@ int plugin_collnet_listen(struct plugin_collnet_context *context, int device, vo
 	}
 	if (r < 0)
 		failed_handle_write(-r, handle);
-	*ret = listener ? listener : &failed_listener;
+	*ret_listener = listener ? listener : &failed_listener;
 	r = 0;
 out:
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
 /* What a group is, and what the busiest NIC moves of each byte: the ring's figure is 2(n-1)/n. */
@@ -277,16 +278,17 @@ bool plugin_collnet_was_connected(void)
 	return atomic_load(&was_connected);
 }
 
-int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, int rank, void *const *handles,
-			   struct aggregate_group **ret)
+enum nccl_result plugin_collnet_connect(void **handles, int count, int rank, void *listening, void **ret_group)
 {
 	int saved_errno = errno, r = -EINVAL;
+	struct plugin_collnet_listener *listener = listening;
+	struct aggregate_group *group;
 	const uint8_t **list = NULL;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	if (!listener)
-		return -EINVAL;
+		return plugin_result(-EINVAL);
 	if (count >= 1 && rank >= 0 && rank < count) {
 		list = sys_zalloc((size_t)count * sizeof(*list));
 		r = list ? 0 : -ENOMEM;
@@ -294,40 +296,42 @@ int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, 
 	for (int i = 0; r == 0 && i < count; i++)
 		list[i] = handles[i];
 	if (r == 0)
-		r = connect_group(listener, (size_t)count, list, ret);
+		r = connect_group(listener, (size_t)count, list, &group);
 	sys_free(list);
 	if (r == 0) {
+		*ret_group = group;
 		plugin_state_engine_hold();
 		atomic_store(&was_connected, true);
 		log_collect();
-		say_what_is_there(listener, *ret);
+		say_what_is_there(listener, group);
 		log_flush();
 	} else {
 		/* NCCL calls closeListen after a success only. Closed, it fails the other heads soon. */
 		plugin_collnet_close_listener(listener);
 	}
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_collnet_close_group(struct aggregate_group *group)
+enum nccl_result plugin_collnet_close_group(void *group)
 {
 	int saved_errno = errno;
 
 	if (plugin_is_forked() || !group)
-		return 0;
+		return NCCL_SUCCESS;
 	aggregate_close_group(group);
 	plugin_state_engine_put();
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 }
 
-int plugin_collnet_close_listener(struct plugin_collnet_listener *listener)
+enum nccl_result plugin_collnet_close_listener(void *listening)
 {
+	struct plugin_collnet_listener *listener = listening;
 	int saved_errno = errno;
 
 	if (plugin_is_forked() || !listener)
-		return 0;
+		return NCCL_SUCCESS;
 	if (listener->listener) {
 		aggregate_close_listener(listener->listener);
 		plugin_state_engine_put();
@@ -335,7 +339,7 @@ int plugin_collnet_close_listener(struct plugin_collnet_listener *listener)
 	if (listener != &failed_listener)
 		sys_free(listener);
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- operations */
@@ -385,70 +389,110 @@ static enum reduce_operation operation_of(enum nccl_redop operation)
 	}
 }
 
-bool plugin_collnet_supports(enum nccl_datatype type, enum nccl_redop operation)
+static bool is_supported(enum nccl_datatype type, enum nccl_redop operation)
 {
 	return type_of(type) != REDUCE_TYPE_COUNT && operation_of(operation) != REDUCE_OPERATION_COUNT;
+}
+
+enum nccl_result plugin_collnet_support(enum nccl_datatype type, enum nccl_redop operation, int *ret_supported)
+{
+	if (plugin_is_forked())
+		return plugin_result(-ECHILD);
+	*ret_supported = is_supported(type, operation);
+	return NCCL_SUCCESS;
 }
 
 /* NCCL has been told what can be done. */
 static int check_supported(enum nccl_datatype type, enum nccl_redop operation)
 {
-	if (plugin_collnet_supports(type, operation))
+	if (is_supported(type, operation))
 		return 0;
 	log_warn("NCCL asks collnet for operation %d on type %d, which it has been told is not there", (int)operation,
 		 (int)type);
 	return -EINVAL;
 }
 
-int plugin_collnet_register(struct aggregate_group *group, void *data, size_t bytes, int memory, void **ret)
+enum nccl_result plugin_collnet_register(void *group, void *data, size_t bytes, int memory, void **ret_registration)
 {
 	int saved_errno = errno, r;
 	struct aggregate_memory *registration = NULL;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
+	/* So NCCL does not use its registered buffers, which are in GPU memory. */
 	if (memory != NCCL_POINTER_HOST)
-		return -EOPNOTSUPP; /* so NCCL does not use its registered buffers, which are in GPU memory */
+		return plugin_result(-EOPNOTSUPP);
 	r = aggregate_register(group, data, bytes, &registration);
 	if (r == 0)
-		*ret = registration; /* never NULL, which NCCL takes for "not registered" */
+		*ret_registration = registration; /* never NULL, which NCCL takes for "not registered" */
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_collnet_deregister(struct aggregate_group *group, void *registration)
+enum nccl_result plugin_collnet_register_dmabuf(void *group, void *data, size_t bytes, int memory, uint64_t offset,
+						int fd, void **ret_registration)
+{
+	(void)group;
+	(void)data;
+	(void)bytes;
+	(void)memory;
+	(void)offset;
+	(void)fd;
+	(void)ret_registration;
+	return plugin_result(plugin_is_forked() ? -ECHILD : -EOPNOTSUPP); /* as the properties say */
+}
+
+enum nccl_result plugin_collnet_deregister(void *group, void *registration)
 {
 	int saved_errno = errno;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	aggregate_deregister(group, registration);
 	errno = saved_errno;
-	return 0;
+	return NCCL_SUCCESS;
 }
 
-int plugin_collnet_reduce_all(struct aggregate_group *group, const void *send, void *recv, size_t count,
-			      enum nccl_datatype type, enum nccl_redop operation, struct aggregate_request **ret)
+enum nccl_result plugin_collnet_reduce_all(void *group, void *send, void *recv, size_t count, enum nccl_datatype type,
+					   enum nccl_redop operation, void *send_registration, void *recv_registration,
+					   void **ret_request)
 {
+	struct aggregate_request *request;
 	int saved_errno = errno, r;
 
+	(void)send_registration;
+	(void)recv_registration;
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	r = check_supported(type, operation);
 	if (r == 0)
-		r = aggregate_reduce_all(group, send, recv, count, type_of(type), operation_of(operation), ret);
+		r = aggregate_reduce_all(group, send, recv, count, type_of(type), operation_of(operation), &request);
+	if (r == 0)
+		*ret_request = request;
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }
 
-int plugin_collnet_test(struct aggregate_request *request, int *ret_done, int *ret_bytes)
+enum nccl_result plugin_collnet_flush(void *group, void *data, int bytes, void *registration, void **ret_request)
+{
+	(void)group;
+	(void)data;
+	(void)bytes;
+	(void)registration;
+	if (plugin_is_forked())
+		return plugin_result(-ECHILD);
+	*ret_request = NULL;
+	return NCCL_SUCCESS;
+}
+
+enum nccl_result plugin_collnet_test(void *request, int *ret_done, int *ret_bytes)
 {
 	int saved_errno = errno, r;
 	bool is_done = false;
 	size_t bytes = 0;
 
 	if (plugin_is_forked())
-		return -ECHILD;
+		return plugin_result(-ECHILD);
 	r = aggregate_test(request, &is_done, &bytes);
 	if (r == 0) {
 		*ret_done = is_done;
@@ -456,5 +500,5 @@ int plugin_collnet_test(struct aggregate_request *request, int *ret_done, int *r
 			*ret_bytes = bytes > INT_MAX ? INT_MAX : (int)bytes;
 	}
 	errno = saved_errno;
-	return r;
+	return plugin_result(r);
 }

@@ -20,26 +20,26 @@
 
 static uint8_t handle[NCCL_HANDLE_BYTES];
 
-static struct plugin_collnet_listener *listening(void)
+static void *listening(void)
 {
-	struct plugin_collnet_listener *listener = NULL;
+	void *listener = NULL;
 
 	assert_int_equal(plugin_collnet_listen(NULL, 0, handle, &listener), 0);
 	assert_non_null(listener);
 	return listener;
 }
 
-static int connect_alone(struct plugin_collnet_listener *listener, struct aggregate_group **ret)
+static enum nccl_result connect_alone(void *listener, void **ret)
 {
 	void *handles[1] = { handle };
 
-	return plugin_collnet_connect(listener, 1, 0, handles, ret);
+	return plugin_collnet_connect(handles, 1, 0, listener, ret);
 }
 
 static void engine_is_open_while_somebody_holds_it(void **state)
 {
-	struct plugin_collnet_listener *listener;
-	struct aggregate_group *group = NULL;
+	void *listener;
+	void *group = NULL;
 
 	(void)state;
 	listener = listening();
@@ -62,23 +62,24 @@ static void engine_is_open_while_somebody_holds_it(void **state)
 
 static void an_operation_of_one_is_a_copy(void **state)
 {
-	const int32_t from[3] = { 1, -2, 3 };
+	int32_t from[3] = { 1, -2, 3 };
 	int32_t to[3] = { 0 };
-	struct plugin_collnet_listener *listener = listening();
-	struct aggregate_group *group;
-	struct aggregate_request *request = NULL;
+	void *listener = listening();
+	void *group;
+	void *request = NULL;
 	int done = 0, bytes = 0;
 
 	(void)state;
 	assert_int_equal(connect_alone(listener, &group), 0);
-	assert_int_equal(plugin_collnet_reduce_all(group, from, to, 3, NCCL_INT32, NCCL_SUM, &request), 0);
+	assert_int_equal(plugin_collnet_reduce_all(group, from, to, 3, NCCL_INT32, NCCL_SUM, NULL, NULL, &request), 0);
 	assert_non_null(request);
 	while (!done)
 		assert_int_equal(plugin_collnet_test(request, &done, &bytes), 0);
 	assert_int_equal(bytes, sizeof(to));
 	assert_memory_equal(to, from, sizeof(to));
 	log_lines()->warnings = 0;
-	assert_int_equal(plugin_collnet_reduce_all(group, from, to, 3, NCCL_FLOAT8E4M3, NCCL_SUM, &request), -EINVAL);
+	assert_int_equal(plugin_collnet_reduce_all(group, from, to, 3, NCCL_FLOAT8E4M3, NCCL_SUM, NULL, NULL, &request),
+			 NCCL_INVALID_ARGUMENT);
 	assert_int_equal(log_lines()->warnings, 1);
 	plugin_collnet_close_group(group);
 	plugin_collnet_close_listener(listener);
@@ -87,8 +88,8 @@ static void an_operation_of_one_is_a_copy(void **state)
 /* NCCL's other heads wait for this one's handle: it must come, and say so. */
 static void a_head_that_cannot_listen_says_so_in_its_handle(void **state)
 {
-	struct plugin_collnet_listener *listener;
-	struct aggregate_group *group = NULL;
+	void *listener;
+	void *group = NULL;
 	uint8_t failed[NCCL_HANDLE_BYTES];
 	void *handles[2] = { handle, failed };
 
@@ -99,14 +100,14 @@ static void a_head_that_cannot_listen_says_so_in_its_handle(void **state)
 	assert_int_equal(errno, EDOM);
 	assert_int_equal(plugin_state_engine_holders(), 0);
 	memcpy(failed, handle, sizeof(failed));
-	assert_true(connect_alone(listener, &group) < 0); /* also frees it */
+	assert_true(connect_alone(listener, &group) != NCCL_SUCCESS); /* also frees it */
 	assert_null(group);
 	assert_non_null(strstr(log_lines()->warning, strerror(EADDRINUSE)));
 	/* Another head, whose own listener is fine, has it among its handles. */
 	fake_transport.listen_error = 0;
 	log_lines()->warning[0] = '\0';
 	listener = listening();
-	assert_true(plugin_collnet_connect(listener, 2, 0, handles, &group) < 0);
+	assert_true(plugin_collnet_connect(handles, 2, 0, listener, &group) != NCCL_SUCCESS);
 	assert_non_null(strstr(log_lines()->warning, strerror(EADDRINUSE)));
 	assert_int_equal(plugin_state_engine_holders(), 0);
 }
@@ -114,31 +115,31 @@ static void a_head_that_cannot_listen_says_so_in_its_handle(void **state)
 /* What came from another host is shown, so it is made harmless. */
 static void the_words_of_a_failed_handle_are_bounded(void **state)
 {
-	struct aggregate_group *group = NULL;
-	struct plugin_collnet_listener *listener;
+	void *group = NULL;
+	void *listener;
 
 	(void)state;
 	fake_transport.listen_error = -EMFILE;
 	listener = listening();
 	memset(handle + 8, '\n', sizeof(handle) - 8);
-	assert_true(connect_alone(listener, &group) < 0);
+	assert_true(connect_alone(listener, &group) != NCCL_SUCCESS);
 	assert_null(strchr(log_lines()->warning, '\n'));
 	assert_non_null(strstr(log_lines()->warning, "????"));
 }
 
 static void wrong_calls_are_refused_and_leave_nothing(void **state)
 {
-	struct plugin_collnet_listener *listener = NULL;
-	struct aggregate_group *group = NULL;
+	void *listener = NULL;
+	void *group = NULL;
 	void *handles[1] = { handle };
 
 	(void)state;
-	assert_int_equal(plugin_collnet_listen(NULL, FAKE_PHYSICAL, handle, &listener), -EINVAL);
+	assert_int_equal(plugin_collnet_listen(NULL, FAKE_PHYSICAL, handle, &listener), NCCL_INVALID_ARGUMENT);
 	assert_null(listener);
-	assert_int_equal(plugin_collnet_connect(NULL, 1, 0, handles, &group), -EINVAL);
-	assert_true(plugin_collnet_connect(listening(), 0, 0, handles, &group) < 0);
-	assert_true(plugin_collnet_connect(listening(), 1, 1, handles, &group) < 0);
-	assert_true(plugin_collnet_connect(listening(), 1, -1, handles, &group) < 0);
+	assert_int_equal(plugin_collnet_connect(handles, 1, 0, NULL, &group), NCCL_INVALID_ARGUMENT);
+	assert_true(plugin_collnet_connect(handles, 0, 0, listening(), &group) != NCCL_SUCCESS);
+	assert_true(plugin_collnet_connect(handles, 1, 1, listening(), &group) != NCCL_SUCCESS);
+	assert_true(plugin_collnet_connect(handles, 1, -1, listening(), &group) != NCCL_SUCCESS);
 	assert_null(group);
 	assert_int_equal(plugin_state_engine_holders(), 0);
 	assert_int_equal(plugin_collnet_close_group(NULL), 0);
@@ -148,7 +149,7 @@ static void wrong_calls_are_refused_and_leave_nothing(void **state)
 
 static void without_it_there_are_no_devices(void **state)
 {
-	struct plugin_collnet_listener *listener = NULL;
+	void *listener = NULL;
 	int count = -1;
 
 	(void)state;
@@ -158,7 +159,7 @@ static void without_it_there_are_no_devices(void **state)
 	assert_int_equal(count, 0);
 	assert_int_equal(plugin_state_device_count(&count), 0);
 	assert_int_equal(count, FAKE_PHYSICAL);
-	assert_int_equal(plugin_collnet_listen(NULL, 0, handle, &listener), -ENODEV);
+	assert_int_equal(plugin_collnet_listen(NULL, 0, handle, &listener), NCCL_SYSTEM_ERROR);
 	unsetenv("TRIBUTARY_COLLNET");
 }
 
@@ -197,8 +198,8 @@ static void a_communicator_that_lost_collnet_is_told_of(void **state)
 {
 	enum { MANY = 40 };
 	struct plugin_tuner *tuner = NULL;
-	struct plugin_collnet_listener *listener = listening();
-	struct aggregate_group *group = NULL;
+	void *listener = listening();
+	void *group = NULL;
 
 	(void)state;
 	assert_int_equal(connect_alone(listener, &group), 0);
