@@ -320,7 +320,7 @@ MAN8 := $(wildcard docs/*.8)
 UNITS := $(wildcard systemd/*.service)
 COMPLETIONS := $(patsubst docs/%.bash,share/bash-completion/completions/%,$(wildcard docs/*.bash))
 # Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
-DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/plan.svg perf/RESULTS.md)
+DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/plan.svg packaging/grafana/*.json perf/RESULTS.md)
 DOCS := share/doc/tributary
 # What `tributary bench` runs.
 BENCH := $(wildcard perf/bench/*.py)
