@@ -11,7 +11,7 @@
 
 enum { HOST_BYTES = 1024, JOB_PROCESSES_MAX = 1u << 20 };
 
-/* By what NCCL takes ranks for one host: NCCL_HOSTID, else the name of the host and this start of its kernel. */
+/* By what NCCL takes ranks for one host: NCCL_HOSTID, else the name of the host and this start of its kernel. 0: not known. */
 static uint64_t host_of(const struct params_source *source)
 {
 	const char *name = source->get("NCCL_HOSTID");
@@ -22,7 +22,8 @@ static uint64_t host_of(const struct params_source *source)
 	if (name)
 		return hash_text(HASH_START, name);
 	(void)gethostname(host, sizeof(host) - 1);
-	(void)process_identity(&self);
+	if (process_identity(&self) < 0)
+		return 0;
 	hash = hash_text(HASH_START, host);
 	return hash_bytes(hash, &self.boot, sizeof(self.boot));
 }

@@ -75,6 +75,10 @@ static int registry_open(const struct params *params, struct steer_setup *setup)
 	process.local_size = job->local_size;
 	process.local_rank = job->local_rank;
 	process.world_size = job->world_size;
+	if (!process.host) {
+		diag_set(&setup->why, 0, 0, "/proc does not know this process");
+		return -ENOENT;
+	}
 	if (params->shared_dir[0] != '/') {
 		diag_set(&setup->why, 0, 0, "TRIBUTARY_SHARED_DIR=%.100s is no absolute path", params->shared_dir);
 		return -EINVAL;
