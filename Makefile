@@ -315,10 +315,12 @@ include mk/packages.mk
 # ------------------------------------------------------------------------------------------------------------- install
 
 .PHONY: install install-documents install-default uninstall
-MAN1 := $(wildcard docs/*.1)
-MAN8 := $(wildcard docs/*.8)
+MAN := $(wildcard docs/man/*/*)
 UNITS := $(wildcard systemd/*.service)
-COMPLETIONS := $(patsubst docs/%.bash,share/bash-completion/completions/%,$(wildcard docs/*.bash))
+# Where each shell looks for them.
+COMPLETIONS := $(patsubst docs/completion/%.bash,share/bash-completion/completions/%,$(wildcard docs/completion/*.bash)) \
+	share/zsh/site-functions/_tributary share/fish/vendor_completions.d/tributary.fish
+completion_of = docs/completion/$(notdir $(1))$(if $(findstring /bash-,$(1)),.bash)
 # Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
 DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/plan.svg packaging/grafana/*.json perf/RESULTS.md)
 DOCS := share/doc/tributary
@@ -330,17 +332,16 @@ DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
 foreign_plugin = [ -e '$(DESTDIR)$(LIBDIR)/'$(1) -o -L '$(DESTDIR)$(LIBDIR)/'$(1) ] && \
 	[ "$$(readlink '$(DESTDIR)$(LIBDIR)/'$(1))" != libnccl-net-tributary.so ]
 install: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
-	$(Q)install -d '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
+	$(Q)install -d '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PREFIX)/bin'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(LIBDIR)/'
 	$(Q)ln -sf $(notdir $(PLUGIN)) '$(DESTDIR)$(LIBDIR)/$(notdir $(ENV_PLUGIN))'
 	$(Q)$(if $(COMMAND)$(DAEMON),install -m 755 $(COMMAND) $(DAEMON) '$(DESTDIR)$(PREFIX)/bin/')
-	$(Q)$(if $(MAN1),install -m 644 $(MAN1) '$(DESTDIR)$(PREFIX)/share/man/man1/')
-	$(Q)install -d '$(DESTDIR)$(PREFIX)/share/man/man8' '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/sysusers.d'
-	$(Q)install -m 644 $(MAN8) '$(DESTDIR)$(PREFIX)/share/man/man8/'
+	$(Q)for page in $(MAN:docs/man/%=%); do install -D -m 644 docs/man/$$page '$(DESTDIR)$(PREFIX)/share/man/'$$page || exit 1; done
+	$(Q)install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/sysusers.d'
 	$(Q)for unit in $(notdir $(UNITS)); do sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$unit > '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
 		chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	$(Q)install -m 644 systemd/tributaryd.sysusers '$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf'
-	$(Q)for file in $(COMPLETIONS); do install -D -m 644 docs/$${file##*/}.bash '$(DESTDIR)$(PREFIX)/'$$file || exit 1; done
+	$(Q)$(foreach file,$(COMPLETIONS),install -D -m 644 $(call completion_of,$(file)) '$(DESTDIR)$(PREFIX)/$(file)' &&) :
 
 install-documents:
 	$(Q)for document in $(DOCUMENTS); do install -D -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
@@ -355,8 +356,7 @@ uninstall: ## take out what install put in
 	$(Q)for name in $(DEFAULT_PLUGINS); do $(call foreign_plugin,$$name) || rm -f '$(DESTDIR)$(LIBDIR)/'$$name || exit 1; done
 	$(Q)rm -f '$(DESTDIR)$(LIBDIR)/libnccl-net-tributary.so' '$(DESTDIR)$(LIBDIR)/libnccl-env-tributary.so' \
 		'$(DESTDIR)$(PREFIX)/bin/tributary' \
-		'$(DESTDIR)$(PREFIX)/bin/tributaryd' $(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man1/%',$(MAN1)) \
-		$(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man8/%',$(MAN8)) \
+		'$(DESTDIR)$(PREFIX)/bin/tributaryd' $(patsubst docs/man/%,'$(DESTDIR)$(PREFIX)/share/man/%',$(MAN)) \
 		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \
 		'$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf' \
 		$(patsubst %,'$(DESTDIR)$(PREFIX)/%',$(COMPLETIONS)) $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS)) \
@@ -366,10 +366,17 @@ uninstall: ## take out what install put in
 # A test compares them with what the programs print.
 .PHONY: generated
 generated: $(COMMAND) $(DAEMON) ## write the man pages and the completions anew, from the programs' tables
-	$(Q)$(DAEMON) --man > $(O)/tributaryd.8 && cp $(O)/tributaryd.8 docs/tributaryd.8
-	$(Q)$(DAEMON) --completion bash > $(O)/tributaryd.bash && cp $(O)/tributaryd.bash docs/tributaryd.bash
-	$(Q)$(COMMAND) help --man > $(O)/tributary.1 && cp $(O)/tributary.1 docs/tributary.1
-	$(Q)$(COMMAND) completion bash > $(O)/tributary.bash && cp $(O)/tributary.bash docs/tributary.bash
+	$(Q)$(COMMAND) help --man docs/man
+	$(Q)mkdir -p docs/man/man5 docs/man/man8 docs/completion
+	$(Q)$(PYTHON) mk/man5.py tributary-cluster 'the file of hosts, leaf switches and uplinks' docs/format/cluster-file.md \
+		> docs/man/man5/tributary-cluster.5
+	$(Q)$(PYTHON) mk/man5.py tributary-profile 'what was measured, and on which machine' docs/format/profile.md \
+		> docs/man/man5/tributary-profile.5
+	$(Q)$(DAEMON) --man > docs/man/man8/tributaryd.8
+	$(Q)$(DAEMON) --completion bash > docs/completion/tributaryd.bash
+	$(Q)$(COMMAND) completion bash > docs/completion/tributary.bash
+	$(Q)$(COMMAND) completion zsh > docs/completion/_tributary
+	$(Q)$(COMMAND) completion fish > docs/completion/tributary.fish
 
 help: ## this list
 	@echo 'Targets:'

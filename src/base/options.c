@@ -45,7 +45,7 @@ static bool is_list(const char *argument)
 	return *argument >= 'a' && *argument <= 'z';
 }
 
-static bool is_allowed(const char *argument, const char *value)
+bool options_is_allowed(const char *argument, const char *value)
 {
 	const char *word;
 	size_t bytes;
@@ -58,6 +58,27 @@ static bool is_allowed(const char *argument, const char *value)
 	return false;
 }
 
+/* With the nearest one that there is. */
+static enum options_step say_unknown(const struct options_row *rows, const char *text, size_t bytes, struct diag *diag)
+{
+	unsigned best = PARSE_NO_SLIP;
+	const char *nearest = NULL;
+	char typed[80];
+
+	snprintf(typed, sizeof(typed), "%.*s", (int)bytes, text);
+	for (const struct options_row *row = rows; row->name; row++) {
+		unsigned slip = parse_slip(typed, row->name);
+
+		if (slip >= best)
+			continue;
+		best = slip;
+		nearest = row->name;
+	}
+	diag_set(diag, 0, 0, "unknown option \"--%.*s\"%s%s%s", (int)bytes, text, nearest ? ": did you mean --" : "",
+		 nearest ? nearest : "", nearest ? "?" : "");
+	return OPTIONS_WRONG;
+}
+
 static enum options_step take_row(const struct options_row *rows, struct options_line *line, size_t *ret_row,
 				  const char **ret_text, struct diag *diag)
 {
@@ -65,10 +86,8 @@ static enum options_step take_row(const struct options_row *rows, struct options
 	size_t bytes = equals ? (size_t)(equals - text) : strlen(text), index = options_find(rows, text, bytes);
 	const struct options_row *row = &rows[index];
 
-	if (!row->name) {
-		diag_set(diag, 0, 0, "unknown option \"--%.*s\"", (int)bytes, text);
-		return OPTIONS_WRONG;
-	}
+	if (!row->name)
+		return say_unknown(rows, text, bytes, diag);
 	if (!row->argument && equals) {
 		diag_set(diag, 0, 0, "--%s takes no value", row->name);
 		return OPTIONS_WRONG;
@@ -79,7 +98,7 @@ static enum options_step take_row(const struct options_row *rows, struct options
 			diag_set(diag, 0, 0, "--%s needs a value, %s", row->name, row->argument);
 			return OPTIONS_WRONG;
 		}
-		if (!is_allowed(row->argument, value)) {
+		if (!options_is_allowed(row->argument, value)) {
 			diag_set(diag, 0, 0, "--%s is \"%s\", expected %s", row->name, value, row->argument);
 			return OPTIONS_WRONG;
 		}
@@ -168,9 +187,11 @@ void options_print_paragraphs(const char *text, FILE *out)
 void options_print_man_paragraphs(const char *text, FILE *out)
 {
 	char paragraph[1024];
+	const char *separator = "";
 
 	while (next_paragraph(&text, paragraph, sizeof(paragraph))) {
-		fputs(".PP\n", out);
+		fputs(separator, out);
+		separator = ".PP\n";
 		options_print_roff(paragraph, out);
 		fputc('\n', out);
 	}
@@ -244,38 +265,47 @@ void options_print_man_metrics(const struct metrics_table *tables, FILE *out)
 	}
 }
 
-/* -------------------------------------------------------------------------------------------------------------- bash */
+/* -------------------------------------------------------------------------------------------------------------- completion */
 
-static void print_value(const struct options_row *row, FILE *out)
+struct options_value options_value_of(const struct options_row *row)
 {
-	if (is_list(row->argument)) {
-		fputs("words='", out);
-		for (const char *at = row->argument; *at; at++)
-			fputc(*at == '|' ? ' ' : *at, out);
-		fputs("'", out);
-	} else if (!strcmp(row->argument, "FILE")) {
-		fputs("kind=file", out);
-	} else if (!strcmp(row->argument, "FOLDER")) {
-		fputs("kind=directory", out);
-	} else {
-		fputs("kind=none", out);
-	}
+	bool words = is_list(row->argument);
+	enum options_kind kind = words                              ? OPTIONS_WORDS
+				 : !strcmp(row->argument, "FILE")   ? OPTIONS_FILE
+				 : !strcmp(row->argument, "FOLDER") ? OPTIONS_FOLDER
+								    : OPTIONS_UNKNOWN;
+
+	return (struct options_value){ kind, words ? row->argument : "" };
+}
+
+void options_print_words(const char *words, char separator, FILE *out)
+{
+	for (; *words; words++)
+		fputc(*words == '|' ? separator : *words, out);
 }
 
 void options_print_bash_values(const struct options_row *rows, const char *prefix,
-			       const char *(*known)(const struct options_row *row), FILE *out)
+			       struct options_value (*value_of)(const struct options_row *row), FILE *out)
 {
+	static const char *const kinds[OPTIONS_KIND_COUNT] = { [OPTIONS_UNKNOWN] = "kind=none",
+							       [OPTIONS_WORDS] = "",
+							       [OPTIONS_FILE] = "kind=file",
+							       [OPTIONS_FOLDER] = "kind=directory",
+							       [OPTIONS_WORDS_OR_FILE] = " kind=words-or-file" };
+
 	for (const struct options_row *row = rows; row->name; row++) {
-		const char *assignment = known && row->argument ? known(row) : NULL;
+		struct options_value value;
 
 		if (!row->argument)
 			continue;
+		value = value_of(row);
 		fprintf(out, "\t%s--%s) ", prefix, row->name);
-		if (assignment)
-			fputs(assignment, out);
-		else
-			print_value(row, out);
-		fputs(" ;;\n", out);
+		if (*value.words) {
+			fputs("words='", out);
+			options_print_words(value.words, ' ', out);
+			fputs("'", out);
+		}
+		fprintf(out, "%s ;;\n", kinds[value.kind]);
 	}
 }
 

@@ -1,6 +1,6 @@
 /*
- * The options of a program or of one of its subcommands, in a table: the parser, --help, the man page and the completion
- * for bash come from it. Any thread. Not part of the plugin.
+ * The options of a program or of one of its subcommands, in a table: the parser, --help, the man page and the
+ * completions come from it. Any thread. Not part of the plugin.
  */
 #ifndef TRIBUTARY_BASE_OPTIONS_H
 #define TRIBUTARY_BASE_OPTIONS_H
@@ -40,6 +40,8 @@ enum options_step { OPTIONS_END, OPTIONS_ROW, OPTIONS_OPERAND, OPTIONS_WRONG };
  */
 enum options_step options_next(const struct options_row *rows, struct options_line *line, size_t *ret_row,
 			       const char **ret_text, struct diag *diag);
+/* Whether it is one of "auto|cpus|switches"; any text is where the argument is in capitals. */
+bool options_is_allowed(const char *argument, const char *value);
 /* `--help` or `-h` anywhere before `--`: whoever asks for help wants nothing else. */
 bool options_ask_help(int argc, char **argv);
 size_t options_count(const struct options_row *rows);
@@ -51,7 +53,7 @@ void options_print_help(const struct options_row *rows, FILE *out);
 void options_print_man(const struct options_row *rows, FILE *out);
 /* The section METRICS. */
 void options_print_man_metrics(const struct metrics_table *tables, FILE *out);
-/* Paragraphs, each of which ends with a newline: an empty line before each for --help, .PP for the man page. */
+/* Paragraphs, each of which ends with a newline: an empty line before each for --help, .PP between them for man. */
 void options_print_paragraphs(const char *text, FILE *out);
 void options_print_man_paragraphs(const char *text, FILE *out);
 /* Text that troff must not take for its own. */
@@ -61,12 +63,29 @@ size_t options_terminal_columns(FILE *out);
 /* Words of text, in lines of at most `columns`, each after `indent` spaces. */
 void options_print_wrapped(const char *text, size_t indent, size_t columns, FILE *out);
 
+/* What may follow an option, for the completions of shells. */
+enum options_kind {
+	OPTIONS_UNKNOWN, /* a number, a rate: nothing that a shell could know */
+	OPTIONS_WORDS,
+	OPTIONS_FILE,
+	OPTIONS_FOLDER,
+	OPTIONS_WORDS_OR_FILE,
+	OPTIONS_KIND_COUNT
+};
+struct options_value {
+	enum options_kind kind;
+	const char *words; /* with | between them; one that ends in ':' wants more after it */
+};
+/* By the row's argument alone. */
+struct options_value options_value_of(const struct options_row *row);
+void options_print_words(const char *words, char separator, FILE *out);
+
 /*
  * Completion for bash, in a function with the variables cur, prev, words and kind. Of each row with a value, a branch of `case`:
- * what may follow it. known, NULL or: what else than its argument says so, as an assignment of the shell; NULL: nothing.
+ * what may follow it.
  */
 void options_print_bash_values(const struct options_row *rows, const char *prefix,
-			       const char *(*known)(const struct options_row *row), FILE *out);
+			       struct options_value (*value_of)(const struct options_row *row), FILE *out);
 void options_print_bash_names(const struct options_row *rows, FILE *out);
 /* bash makes a word of its own of the equals sign in --option=value: cur and prev are put right. */
 void options_print_bash_equals(FILE *out);

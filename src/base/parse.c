@@ -325,3 +325,16 @@ unsigned parse_distance(const char *a, const char *b, unsigned limit)
 	}
 	return least(rows[a_bytes % 3][b_bytes], limit + 1);
 }
+
+unsigned parse_slip(const char *typed, const char *name)
+{
+	size_t bytes = strlen(typed);
+	unsigned limit = (unsigned)(bytes + 1) / 3, distance;
+
+	if (bytes > DISTANCE_NAME_BYTES)
+		return PARSE_NO_SLIP;
+	if (bytes > 1 && !strncmp(typed, name, bytes))
+		return 1;
+	distance = parse_distance(typed, name, limit);
+	return distance <= limit ? distance : PARSE_NO_SLIP;
+}

@@ -50,5 +50,8 @@ void parse_trim(char *text);
 
 /* Edit distance of two names (insert, delete, replace, swap of neighbours: 1 each), or limit + 1 if it is above limit. */
 unsigned parse_distance(const char *a, const char *b, unsigned limit);
+enum { PARSE_NO_SLIP = 99 };
+/* The same where typed may be meant for name: its beginning, or as far from it as a third of what was typed. Else PARSE_NO_SLIP. */
+unsigned parse_slip(const char *typed, const char *name);
 
 #endif

@@ -265,6 +265,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_aggregators = {
 	.name = "aggregators",
+	.group = COMMAND_CLUSTERS,
 	.operands = "",
 	.help = "how the aggregators of the cluster are: groups, bytes, rates, busy cores",
 	.about = "Asks every tributaryd that the cluster file names. The exit status is 1 if one of them does not "
@@ -273,5 +274,6 @@ const struct command command_aggregators = {
 		     { "secret", "FILE", "the secret shared with them; without it that of TRIBUTARY_SECRET", NULL },
 		     { "seconds", "SECONDS", "how long to wait for each", "5" },
 		     COMMAND_OPTION_JSON },
+	.example = "tributary aggregators --cluster cluster --secret secret",
 	.run = run,
 };

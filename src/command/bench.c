@@ -89,6 +89,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_bench = {
 	.name = "bench",
+	.group = COMMAND_JOBS,
 	.operands = "[COMMAND...]",
 	.help = "compare with and without Tributary, in turns: one sentence says what it brings",
 	.about =
@@ -122,5 +123,6 @@ const struct command command_bench = {
 		       "write a file to send in: all values, versions, this machine, the settings but for secrets",
 		       NULL },
 		     COMMAND_OPTION_JSON },
+	.example = "tributary bench -- torchrun --nproc_per_node=4",
 	.run = run,
 };

@@ -10,6 +10,20 @@
 #include <stdarg.h>
 #include <string.h>
 
+const char *command_group_title(enum command_group group)
+{
+	static const char *const titles[COMMAND_GROUP_COUNT] = {
+		[COMMAND_SEE] = "Measure and see a machine",
+		[COMMAND_PLANNING] = "Plan what NCCL does on it",
+		[COMMAND_JOBS] = "Run jobs",
+		[COMMAND_CLUSTERS] = "Clusters",
+		[COMMAND_FILES] = "Files",
+		[COMMAND_OTHER] = "Other",
+	};
+
+	return titles[group];
+}
+
 const struct command *command_find(const struct command *const *table, const char *name)
 {
 	for (const struct command *const *at = table; *at; at++) {
@@ -17,6 +31,24 @@ const struct command *command_find(const struct command *const *table, const cha
 			return *at;
 	}
 	return NULL;
+}
+
+int command_unknown(const struct command *const *table, const char *typed)
+{
+	unsigned best = PARSE_NO_SLIP;
+	const char *nearest = NULL;
+
+	for (const struct command *const *at = table; *at; at++) {
+		unsigned slip = strchr((*at)->name, ' ') ? PARSE_NO_SLIP : parse_slip(typed, (*at)->name);
+
+		if (slip >= best)
+			continue;
+		best = slip;
+		nearest = (*at)->name;
+	}
+	if (!nearest)
+		return command_usage_error("", "unknown %s \"%s\"", typed[0] == '-' ? "option" : "command", typed);
+	return command_usage_error("", "unknown command \"%s\": did you mean %s?", typed, nearest);
 }
 
 const struct command *const *command_next_second(const struct command *const *table, const struct command *command,
@@ -79,7 +111,7 @@ static int take_operand(const struct command *command, const char *text, struct 
 	if (ret->operand_count == COMMAND_OPERANDS_MAX ||
 	    !operand_of(command, ret->operand_count, expected, sizeof(expected)))
 		return command_usage_error(command->name, "unexpected argument \"%s\"", text);
-	if (*expected >= 'a' && *expected <= 'z' && strcmp(expected, text) != 0) {
+	if (!options_is_allowed(expected, text)) {
 		add_second_words(ret->table, command, expected, sizeof(expected));
 		return command_usage_error(command->name, "\"%s\" is not known, expected %s", text, expected);
 	}

@@ -75,6 +75,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_capture = {
 	.name = "capture",
+	.group = COMMAND_FILES,
 	.operands = "FILE",
 	.help = "pack what discovery reads of this machine into one archive",
 	.about =
@@ -82,5 +83,6 @@ const struct command command_capture = {
 		"of plain text files: look at it before you send it. FILE ends in .tar.gz, .tgz or .tar, and is packed "
 		"accordingly; - is standard output.",
 	.options = { COMMAND_OPTION_JSON },
+	.example = "tributary capture machine.tar.gz",
 	.run = run,
 };

@@ -289,6 +289,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_cluster = {
 	.name = "cluster",
+	.group = COMMAND_CLUSTERS,
 	.operands = "show FILE",
 	.help = "what a cluster file says: leaves, hosts, uplinks, aggregators, and their shares",
 	.about = "FILE is in the form of docs/format/cluster-file.md, Slurm's topology.conf or topology.yaml, or what "
@@ -300,5 +301,6 @@ const struct command command_cluster = {
 		     { "slurm", NULL, "print it as Slurm's topology.conf", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     COMMAND_OPTION_JSON },
+	.example = "tributary cluster show cluster",
 	.run = run,
 };

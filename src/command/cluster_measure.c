@@ -288,6 +288,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_cluster_measure = {
 	.name = "cluster measure",
+	.group = COMMAND_CLUSTERS,
 	.operands = "",
 	.help = "measure which hosts share a leaf, how wide the uplinks are, which hosts are slow",
 	.about = "Started on every host by mpirun, srun or torchrun (docs/guide/cluster.md): finds leaves, uplinks and "
@@ -301,5 +302,6 @@ const struct command command_cluster_measure = {
 		     { "master", "ADDRESS", "where rank 0 listens; without it MASTER_ADDR and MASTER_PORT", NULL },
 		     { "secret", "FILE", "the secret that all hosts share; without it that of TRIBUTARY_SECRET", NULL },
 		     COMMAND_OPTION_JSON },
+	.example = "srun --ntasks-per-node=1 tributary cluster measure --secret secret --out cluster",
 	.run = run,
 };

@@ -136,6 +136,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_cluster_order = {
 	.name = "cluster order",
+	.group = COMMAND_CLUSTERS,
 	.operands = "[FILE]",
 	.help = "which host should have which ranks, so that narrow links are crossed least",
 	.about =
@@ -158,5 +159,6 @@ const struct command command_cluster_order = {
 		     { "size", "BYTES", "S, of a rank's buffer; K, M and G are powers of 1024", "1G" },
 		     { "format", "text|hostfile|slurm|torchrun", "what is printed", "text" },
 		     COMMAND_OPTION_JSON },
+	.example = "tributary cluster order cluster --gpus 8 --format slurm",
 	.run = run,
 };

@@ -1,6 +1,6 @@
 /*
  * The subcommands of `tributary`. Each is one constant in one file: its name, its operands, its options, what it does.
- * From these, and from nothing else, come the parser, --help, the man page and the completion for bash. One thread.
+ * From these, and from nothing else, come the parser, --help, the man pages and the completion for shells. One thread.
  */
 #ifndef TRIBUTARY_COMMAND_COMMAND_H
 #define TRIBUTARY_COMMAND_COMMAND_H
@@ -23,18 +23,32 @@ enum {
 
 enum { COMMAND_OPTIONS_MAX = 24, COMMAND_OPERANDS_MAX = 2 };
 
+/* In the order in which help lists them. */
+enum command_group {
+	COMMAND_SEE,
+	COMMAND_PLANNING,
+	COMMAND_JOBS,
+	COMMAND_CLUSTERS,
+	COMMAND_FILES,
+	COMMAND_OTHER,
+	COMMAND_GROUP_COUNT
+};
+const char *command_group_title(enum command_group group);
+
 struct command_call;
 
 struct command {
 	const char *name; /* one word, or two: that of another command and one of its own, "cluster order" */
+	enum command_group group;
 	/*
-	 * "", "FILE", "[COMMAND]", "show FILE": a word in lower case is the only one allowed. "COMMAND...",
-	 * "[COMMAND...]": it and all that follows are nobody's business here.
+	 * "", "FILE", "[COMMAND]", "show FILE": words in lower case, as "bash|zsh", are the only ones allowed. "COMMAND...", "[COMMAND...]":
+	 * it and all that follows are nobody's business here.
 	 */
 	const char *operands;
 	const char *help;  /* one line, a clause */
 	const char *about; /* sentences for --help and the man page; paragraphs end with a newline; NULL: none */
 	struct options_row options[COMMAND_OPTIONS_MAX + 1];
+	const char *example; /* a line for the shell, which a test runs */
 	/* Results go to out, complaints to stderr. Returns the exit status. */
 	int (*run)(const struct command_call *call, FILE *out);
 };
@@ -64,6 +78,8 @@ const struct command *command_find_words(const struct command *const *table, int
 /* argv[0] is the program. What goes wrong is said on stderr. Returns the exit status. */
 int command_main(int argc, char **argv, FILE *out);
 
+/* Says that there is no such command, and which is meant where it may be a slip of the fingers. COMMAND_USAGE. */
+int command_unknown(const struct command *const *table, const char *typed);
 /* call.c. argv[0] is the subcommand. COMMAND_OK, or COMMAND_USAGE after saying why. */
 int command_parse(const struct command *const *table, const struct command *command, int argc, char **argv,
 		  struct command_call *ret);
@@ -87,9 +103,13 @@ const struct command *const *command_next_second(const struct command *const *ta
 
 /* help.c, man.c, completion.c */
 void command_print_help(const struct command *const *table, const struct command *command, FILE *out);
-void command_print_man(const struct command *const *table, FILE *out);
+/* All man pages, each into its section's folder below; says what goes wrong. An exit status. */
+int command_write_man(const struct command *const *table, const char *folder);
 void command_print_completion(const struct command *const *table, FILE *out);
-/* params.c: the section ENVIRONMENT. */
+/* zsh.c, fish.c */
+void command_print_zsh(const struct command *const *table, FILE *out);
+void command_print_fish(const struct command *const *table, FILE *out);
+/* params.c: what tributary-env(7) says of each. */
 void command_print_params_man(FILE *out);
 
 /* Says on stderr what is wrong with the command line, in one sentence; returns COMMAND_USAGE. */

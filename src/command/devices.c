@@ -131,11 +131,13 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_devices = {
 	.name = "devices",
+	.group = COMMAND_SEE,
 	.operands = "",
 	.help = "the interfaces that the TCP transport would use, and why",
 	.about = "Best first: name, address, speed in one direction, rail (the position among several), links "
 		 "(members of a bond that share the traffic), MTU, why it was chosen, and its place on PCI. A speed "
 		 "that the system does not tell is assumed to be 10 Gbit/s.",
 	.options = { COMMAND_OPTION_JSON },
+	.example = "TRIBUTARY_IF=^docker,eno1 tributary devices",
 	.run = run,
 };

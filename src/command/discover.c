@@ -66,6 +66,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_discover = {
 	.name = "discover",
+	.group = COMMAND_SEE,
 	.operands = "",
 	.help = "the machine graph: what is in a machine and how it is joined",
 	.about = "Prints the canonical text form (docs/format/graph.md): one vertex, link, limit or pair a line, "
@@ -73,5 +74,6 @@ const struct command command_discover = {
 	.options = { COMMAND_OPTION_FROM,
 		     { "facts", NULL, "print what doctor goes by beside the graph (docs/format/graph.md)", NULL },
 		     COMMAND_OPTION_JSON },
+	.example = "tributary discover --from machine.tar.gz",
 	.run = run,
 };

@@ -188,6 +188,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_doctor = {
 	.name = "doctor",
+	.group = COMMAND_SEE,
 	.operands = "",
 	.help = "what is wrong with the machine, what it costs, what helps",
 	.about =
@@ -196,5 +197,6 @@ const struct command command_doctor = {
 		"the checks that were skipped, as the machine has nothing of the kind. docs/guide/doctor.md lists the checks.\n"
 		"Exit status 3: the worst finding is a warning; 4: it is an error.",
 	.options = { COMMAND_OPTION_FROM, COMMAND_OPTION_PROFILE, COMMAND_OPTION_JSON, COMMAND_OPTION_COLOR },
+	.example = "tributary doctor",
 	.run = run,
 };

@@ -319,6 +319,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_env = {
 	.name = "env",
+	.group = COMMAND_JOBS,
 	.operands = "",
 	.help = "what to export so that NCCL uses the plugin",
 	.about = "In a shell: eval \"$(tributary env)\". It names both halves of the plugin, NCCL_ENV_PLUGIN and "
@@ -327,5 +328,6 @@ const struct command command_env = {
 		 "before it loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment "
 		 "says what that means. It has to be the same on every host of the job.",
 	.options = { ENV_OPTION_COLLNET, COMMAND_OPTION_JSON },
+	.example = "eval \"$(tributary env)\"",
 	.run = run,
 };

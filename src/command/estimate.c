@@ -77,6 +77,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_estimate = {
 	.name = "estimate",
+	.group = COMMAND_CLUSTERS,
 	.operands = "FILE",
 	.help = "how long a training step takes on a cluster, and how much of it waits for the network",
 	.about =
@@ -108,5 +109,6 @@ const struct command command_estimate = {
 		     { "graph", "FILE", "NCCL's own channels as its graph file has them, not as they are estimated",
 		       NULL },
 		     COMMAND_OPTION_JSON },
+	.example = "tributary estimate model.json --system system.json --fabric leaf-spine:2x4,4:1,100Gbit/s",
 	.run = run,
 };

@@ -481,6 +481,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_explain = {
 	.name = "explain",
+	.group = COMMAND_PLANNING,
 	.operands = "",
 	.help = "what NCCL by itself makes of the machine, and what Tributary makes of it",
 	.about = "Both are judged on the same capacities: channels, what each believes they move and what they "
@@ -500,5 +501,6 @@ const struct command command_explain = {
 		       "allreduce" },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
+	.example = "tributary explain --from machine.topology --hosts 2",
 	.run = run,
 };

@@ -127,6 +127,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_export = {
 	.name = "export",
+	.group = COMMAND_FILES,
 	.operands = "",
 	.help = "write a topology file that an unmodified NCCL takes (NCCL_TOPO_FILE)",
 	.about = "Every link gets the width and speed by which NCCL computes the rate nearest to its measurement. A "
@@ -154,5 +155,6 @@ const struct command command_export = {
 		     { "order", "WORD", "of ranks: rank (by name), leaf, random:SEED, or a file", "rank" },
 		     { "size", "BYTES", "of a rank's buffer", "16M" },
 		     { "json", NULL, "print the summary as JSON on standard output; needs --output", NULL } },
+	.example = "tributary export --from machine.topology --output topology.xml",
 	.run = run,
 };

@@ -1,4 +1,4 @@
-/* `tributary help`: the list of commands, one command's help, or the whole man page. */
+/* `tributary help`: the list of commands, one command's help, or the man pages. */
 #include "command/command.h"
 
 #include "command/print/table.h"
@@ -46,8 +46,11 @@ static void print_list(const struct command *const *table, FILE *out)
 
 	fputs("usage: tributary COMMAND [OPTION ...] [ARGUMENT]\n\n", out);
 	rows = table_begin(&columns, out);
-	for (const struct command *const *at = table; *at; at++)
+	for (const struct command *const *at = table; *at; at++) {
+		if (at == table || (*at)->group != at[-1]->group)
+			fprintf(rows, "%s%s\n", at == table ? "" : "\n", command_group_title((*at)->group));
 		fprintf(rows, "%s\t%s\t%s\n", (*at)->name, (*at)->operands, (*at)->help);
+	}
 	table_end(&columns, rows, "  l  l  l");
 	fputs("\n`tributary COMMAND --help` lists the options of one.\n", out);
 	print_statuses(out);
@@ -80,6 +83,7 @@ void command_print_help(const struct command *const *table, const struct command
 	if (command->about)
 		options_print_paragraphs(command->about, out);
 	options_print_help(command->options, out);
+	fprintf(out, "\nExample:\n  %s\n", command->example);
 	print_statuses(out);
 	print_documents(out);
 }
@@ -91,24 +95,25 @@ static int run(const struct command_call *call, FILE *out)
 
 	if (command_given(call, "man") && call->operand_count)
 		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[0]);
-	if (command_given(call, "man")) {
-		command_print_man(call->table, out);
-		return COMMAND_OK;
-	}
+	if (command_given(call, "man"))
+		return command_write_man(call->table, command_value(call, "man"));
 	if (call->operand_count)
 		command = command_find_words(call->table, (int)call->operand_count, (char **)call->operands, &taken);
 	if (command && call->operand_count > (size_t)taken)
 		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[taken]);
 	if (!command)
-		return command_usage_error("", "unknown command \"%s\"", call->operands[0]);
+		return command_unknown(call->table, call->operands[0]);
 	command_print_help(call->table, command, out);
 	return COMMAND_OK;
 }
 
 const struct command command_help = {
 	.name = "help",
+	.group = COMMAND_OTHER,
 	.operands = "[COMMAND] [WORD]",
 	.help = "this list, or how to call one command",
-	.options = { { "man", NULL, "print the man page of all commands", NULL } },
+	.options = { { "man", "FOLDER", "write the man pages there, into man1 and man7: man -M FOLDER tributary-plan",
+		       NULL } },
+	.example = "tributary help cluster order",
 	.run = run,
 };

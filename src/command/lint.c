@@ -112,11 +112,13 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_lint = {
 	.name = "lint",
+	.group = COMMAND_FILES,
 	.operands = "FILE",
 	.help = "what bites in an NCCL topology file",
 	.about = "Exit status 3: warnings, 4: errors. docs/format/nccl-files.md has each check.",
 	.options = { { "profile", "FILE", "check the widths that tributary wrote against this profile", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
+	.example = "tributary lint topology.xml",
 	.run = run,
 };

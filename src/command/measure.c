@@ -322,6 +322,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_measure = {
 	.name = "measure",
+	.group = COMMAND_SEE,
 	.operands = "",
 	.help = "measure what each link carries under contention, and keep it as this machine's profile",
 	.about = "Takes less than a minute. Do not use the machine meanwhile: rates that a neighbour disturbs are "
@@ -341,5 +342,6 @@ const struct command command_measure = {
 		       NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
+	.example = "tributary measure --quick",
 	.run = run,
 };

@@ -83,11 +83,13 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_params = {
 	.name = "params",
+	.group = COMMAND_OTHER,
 	.operands = "",
 	.help = "every TRIBUTARY_* variable: value now, default, range, meaning",
 	.about = "Values of the environment come before those of NCCL's configuration files ($NCCL_CONF_FILE or "
 		 "~/.nccl.conf, /etc/nccl.conf), which NCCL puts into it. Values that are not valid, and names that "
 		 "are no variable of Tributary, are named on standard error.",
 	.options = { COMMAND_OPTION_JSON },
+	.example = "tributary params",
 	.run = run,
 };

@@ -294,6 +294,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_place = {
 	.name = "place",
+	.group = COMMAND_CLUSTERS,
 	.operands = "[JOB]",
 	.help = "which GPUs or hosts a job should have, so that it and others fill no uplink together",
 	.about = "JOB is host:COUNT or peer:COUNT (GPUs), and a rate for each GPU, with --cluster for each host, if it "
@@ -317,5 +318,6 @@ const struct command command_place = {
 		     COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     COMMAND_OPTION_JSON },
+	.example = "tributary place peer:4 --from machine.topology",
 	.run = run,
 };

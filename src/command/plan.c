@@ -313,6 +313,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_plan = {
 	.name = "plan",
+	.group = COMMAND_PLANNING,
 	.operands = "",
 	.help = "plan rings and trees for some GPUs from what each link carries",
 	.about = "Prints the channels that the links allow, what each moves, the links that they fill, and how far "
@@ -335,5 +336,6 @@ const struct command command_plan = {
 		     { "output", "FILE", "where --nccl-graph goes; without it, or with -, to standard output", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
+	.example = "tributary plan --from machine.topology --gpus 0-3 --hosts 2",
 	.run = run,
 };

@@ -239,6 +239,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_run = {
 	.name = "run",
+	.group = COMMAND_JOBS,
 	.operands = "COMMAND...",
 	.help = "run a command with what NCCL needs to use the plugin",
 	.about =
@@ -248,5 +249,6 @@ const struct command command_run = {
 		"more. Launchers that start processes on other hosts do not all pass the environment on: run it there, "
 		"or mpirun -x.",
 	.options = { ENV_OPTION_COLLNET },
+	.example = "tributary run -- torchrun --nproc_per_node=4 train.py",
 	.run = run,
 };

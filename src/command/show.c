@@ -87,6 +87,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_show = {
 	.name = "show",
+	.group = COMMAND_SEE,
 	.operands = "",
 	.help = "draw the machine: what each link carries, and where the bottleneck is",
 	.about = "Without --svg or --html: a tree of text with a bar of measured over nominal rate at each "
@@ -99,5 +100,6 @@ const struct command command_show = {
 		     { "html", "FILE", "one page that needs no network: zoom, numbers on hover, a table", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
+	.example = "tributary show --html machine.html",
 	.run = run,
 };

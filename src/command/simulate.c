@@ -48,6 +48,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_simulate = {
 	.name = "simulate",
+	.group = COMMAND_CLUSTERS,
 	.operands = "",
 	.help = "how long collectives take on a cluster, real or made up, and which links they fill",
 	.about =
@@ -89,5 +90,6 @@ const struct command command_simulate = {
 		     { "graph", "FILE", "the channels inside each host: a graph file of NCCL's", NULL },
 		     { "html", "FILE", "one page: a map of the links' loads, a time line, a table", NULL },
 		     COMMAND_OPTION_JSON },
+	.example = "tributary simulate --fabric leaf-spine:2x4,8:1,100Gbit/s --size 64M",
 	.run = run,
 };

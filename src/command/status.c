@@ -254,6 +254,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_status = {
 	.name = "status",
+	.group = COMMAND_JOBS,
 	.operands = "",
 	.help = "which communicators of running and recent jobs have channels, and why not",
 	.about = "Of the jobs of this user on this host, the newest first: for each kind of communicator its GPUs, "
@@ -263,5 +264,6 @@ const struct command command_status = {
 	.options = { { "jobs", "N", "recent jobs to show at most, beside those that run", "20" },
 		     { "all", NULL, "also those of other hosts, where the state directory is shared", NULL },
 		     COMMAND_OPTION_JSON },
+	.example = "tributary status",
 	.run = run,
 };

@@ -3,15 +3,16 @@
 
 #include <string.h>
 
+/* Group by group. */
 const struct command *const command_table[] = {
 	&command_discover,
 	&command_measure,
 	&command_show,
 	&command_doctor,
+	&command_devices,
 	&command_plan,
 	&command_explain,
 	&command_tune,
-	&command_export,
 	&command_env,
 	&command_run,
 	&command_bench,
@@ -23,11 +24,11 @@ const struct command *const command_table[] = {
 	&command_simulate,
 	&command_estimate,
 	&command_place,
+	&command_aggregators,
+	&command_export,
 	&command_lint,
 	&command_capture,
-	&command_devices,
 	&command_params,
-	&command_aggregators,
 	&command_completion,
 	&command_version,
 	&command_help,
@@ -49,7 +50,7 @@ int command_main(int argc, char **argv, FILE *out)
 	else
 		command = command_find_words(command_table, argc - 1, argv + 1, &taken);
 	if (!command)
-		return command_usage_error("", "unknown %s \"%s\"", argv[1][0] == '-' ? "option" : "command", argv[1]);
+		return command_unknown(command_table, argv[1]);
 	if (options_ask_help(argc - 1, argv + 1)) {
 		command_print_help(command_table, command, out);
 		return COMMAND_OK;

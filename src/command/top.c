@@ -367,6 +367,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_top = {
 	.name = "top",
+	.group = COMMAND_JOBS,
 	.operands = "[WHERE]",
 	.help = "what ranks and aggregators move and wait for, each second",
 	.about =
@@ -376,5 +377,6 @@ const struct command command_top = {
 		"credit. PLANNED/NCCL: communicators with planned channels and without, counted once a host. Written "
 		"elsewhere than to a terminal, it is printed once.",
 	.options = { { "once", NULL, "print once, when rates are known", NULL }, COMMAND_OPTION_JSON },
+	.example = "tributary top --once metrics",
 	.run = run,
 };

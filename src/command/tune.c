@@ -303,6 +303,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_tune = {
 	.name = "tune",
+	.group = COMMAND_PLANNING,
 	.operands = "",
 	.help = "which algorithm and protocol NCCL takes for each size on these channels, and why",
 	.about = "For each collective and size, by NCCL's cost model at the rates of the planned channels: what the "
@@ -323,5 +324,6 @@ const struct command command_tune = {
 		     COMMAND_OPTION_EXCLUDE,
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
+	.example = "tributary tune --from machine.topology --hosts 2",
 	.run = run,
 };

@@ -18,8 +18,10 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_version = {
 	.name = "version",
+	.group = COMMAND_OTHER,
 	.operands = "",
 	.help = "the version of this program",
 	.options = { COMMAND_OPTION_JSON },
+	.example = "tributary version",
 	.run = run,
 };

@@ -217,7 +217,7 @@ static void print_completion(FILE *out)
 	      out);
 	options_print_bash_equals(out);
 	fputs("\tcase $prev in\n", out);
-	options_print_bash_values(rows, "", NULL, out);
+	options_print_bash_values(rows, "", options_value_of, out);
 	fputs("\t*) options='", out);
 	options_print_bash_names(rows, out);
 	fputs("' ;;\n\tesac\n", out);

@@ -46,8 +46,9 @@ static void what_is_wrong_is_said(void **state)
 	static const struct {
 		const char *words, *says;
 	} cases[] = {
-		{ "--form", "unknown option \"--form\"" },
-		{ "--fro=m", "unknown option \"--fro\"" },
+		{ "--form", "unknown option \"--form\": did you mean --from?" },
+		{ "--nothing", "unknown option \"--nothing\"" },
+		{ "--fro=m", "unknown option \"--fro\": did you mean --from?" },
 		{ "-x", "unknown option \"-x\"" },
 		{ "--json=1", "--json takes no value" },
 		{ "--from", "--from needs a value, FILE" },

@@ -282,6 +282,20 @@ static void distance_counts_edits_up_to_its_limit(void **state)
 	assert_int_equal(parse_distance(long_name, long_name, 3), 4); /* longer than it compares */
 }
 
+static void a_slip_is_near_or_the_beginning(void **state)
+{
+	(void)state;
+	assert_int_equal(parse_slip("jsno", "json"), 1);
+	assert_int_equal(parse_slip("exlpain", "explain"), 1);
+	assert_int_equal(parse_slip("measrue", "measure"), 1);
+	assert_int_equal(parse_slip("prof", "profile"), 1);
+	assert_int_equal(parse_slip("rum", "run"), 1);
+	assert_int_equal(parse_slip("x", "xy"), PARSE_NO_SLIP);
+	assert_int_equal(parse_slip("foo", "env"), PARSE_NO_SLIP);
+	assert_int_equal(parse_slip("", "env"), PARSE_NO_SLIP);
+	assert_int_equal(parse_slip("json", "jobs"), PARSE_NO_SLIP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +310,7 @@ int main(void)
 		cmocka_unit_test(list_gives_items_and_passes_over_empty_ones),
 		cmocka_unit_test(trim_takes_white_space_off_the_end),
 		cmocka_unit_test(distance_counts_edits_up_to_its_limit),
+		cmocka_unit_test(a_slip_is_near_or_the_beginning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The completion for bash, asked as bash asks it, in a folder with a file and a folder of blanks in their names. */
+/* The completions, bash's and fish's asked as the shells ask them, zsh's on a terminal, in a folder with a file and a folder of blanks in their names. */
 #include "command/command.h"
 
 #include "program.h"
@@ -34,7 +34,7 @@ static int prepare(void **state)
 
 static void need_bash(void)
 {
-	free(program_source_text("docs/tributary.bash"));
+	free(program_source_text("docs/completion/tributary.bash"));
 	if (system("bash -c true") != 0) {
 		print_message("skipped: no bash\n");
 		skip();
@@ -51,7 +51,7 @@ static void complete(const char *words, bool bash_completion)
 	snprintf(line, sizeof(line),
 		 "cd '%s' && bash --norc -c 'compopt() { echo \"compopt $*\"; }; %s . \"$1\"; shift; "
 		 "COMP_WORDS=(tributary \"$@\"); COMP_CWORD=$#; _tributary; printf \"%%s\\n\" \"${COMPREPLY[@]}\"' "
-		 "x '%s/docs/tributary.bash' %s 2>&1",
+		 "x '%s/docs/completion/tributary.bash' %s 2>&1",
 		 program_folder(), bash_completion ? "_command_offset() { echo \"offset $1\"; };" : "",
 		 program_source(), words);
 	pipe = popen(line, "re");
@@ -109,7 +109,9 @@ static void each_word_is_completed_with_what_may_stand_there(void **state)
 		{ "place ''", "peer:", "[JOB]" },
 		{ "place --format ''", "cuda", "--json" },
 		{ "lint ''", "a machine.xml", "--json" },
-		{ "completion ''", "bash", "--help" },
+		{ "completion ''", "fish", "--help" },
+		{ "help do", "doctor", "show" },
+		{ "cluster show --t", "--text", "--json" },
 		{ "help ''", "cluster", "[COMMAND]" },
 		{ "help cluster ''", "order", "simulate" },
 		{ "help show ''", "", "simulate" },
@@ -162,12 +164,116 @@ static void every_option_and_word_is_offered(void **state)
 	}
 }
 
+/* A line, in the shells that take it whole. */
+static const struct {
+	const char *line, *offered, *not_offered;
+} lines[] = {
+	{ "tributary ", "simulate", "order" },
+	{ "tributary sim", "simulate", "show" },
+	{ "tributary run ba", "bash", "measure" },
+	{ "tributary run -- ba", "bash", "--collnet" },
+	{ "tributary run --c", "--collnet", "bash" },
+	{ "tributary show --", "--svg", "a machine.xml" },
+	{ "tributary show --from ", "a machine.xml", "--svg" },
+	{ "tributary show --from ", "some folder", "--svg" },
+	{ "tributary show --color ", "never", "--svg" },
+	{ "tributary measure --simulate ", "some folder", "--quick" },
+	{ "tributary measure --seconds ", "", "--quick" },
+	{ "tributary cluster ", "measure", "plan" },
+	{ "tributary cluster show ", "a machine.xml", "plan" },
+	{ "tributary cluster order ", "a machine.xml", "measure" },
+	{ "tributary cluster order --f", "--format", "--slurm" },
+	{ "tributary cluster order --format ", "torchrun", "--json" },
+	{ "tributary cluster measure --", "--declared", "--format" },
+	{ "tributary simulate --algo ", "hierarchical", "--size" },
+	{ "tributary simulate --order ", "leaf", "--size" },
+	{ "tributary simulate --order ", "a machine.xml", "--size" },
+	{ "tributary simulate --fabric l", "leaf-spine:", "fat-tree:" },
+	{ "tributary simulate --collective all", "alltoall", "incast" },
+	{ "tributary plan --hosts ", "either", "--gpus" },
+	{ "tributary place ", "peer:", "[JOB]" },
+	{ "tributary lint ", "a machine.xml", "--from" },
+	{ "tributary completion ", "zsh", "show" },
+	{ "tributary help ", "cluster", "--json" },
+	{ "tributary help cluster ", "order", "--json" },
+	{ "tributary params --", "--json", "--from" },
+};
+
+static void need_shell(const char *shell)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "%s -c true 2>/dev/null", shell);
+	free(program_source_text("docs/completion/_tributary"));
+	if (system(line) != 0) {
+		print_message("skipped: no %s\n", shell);
+		skip();
+	}
+}
+
+/* A word a line, without the blanks' backslashes and slashes of folders, and what fish says of it after a tab. */
+static void take_offers(const char *command)
+{
+	char line[2048];
+	FILE *pipe;
+	size_t bytes;
+
+	snprintf(line, sizeof(line), "cd '%s' && %s 2>&1 | sed 's/\t.*//; s/\\\\ / /g; s|/$||'", program_folder(),
+		 command);
+	pipe = popen(line, "re");
+	assert_non_null(pipe);
+	bytes = fread(text, 1, sizeof(text) - 1, pipe);
+	text[bytes] = '\0';
+	assert_int_equal(pclose(pipe), 0);
+}
+
+static void check_line(size_t i)
+{
+	if ((lines[i].offered[0] && !offers(lines[i].offered)) || offers(lines[i].not_offered) ||
+	    strstr(text, "rror") || (!lines[i].offered[0] && text[0]))
+		fail_msg("%s: %s", lines[i].line, text);
+}
+
+static void fish_completes_what_bash_does(void **state)
+{
+	char command[1024];
+
+	(void)state;
+	need_shell("fish --no-config");
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(
+			command, sizeof(command),
+			"HOME=\"$PWD\" fish --no-config -c \"source '%s/docs/completion/tributary.fish'; complete -C '%s'\"",
+			program_source(), lines[i].line);
+		take_offers(command);
+		check_line(i);
+	}
+}
+
+static void zsh_completes_what_bash_does(void **state)
+{
+	char command[1024];
+
+	(void)state;
+	need_shell("zsh -f");
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(command, sizeof(command),
+			 "{ zsh -f '%s/tests/unit/command/complete.zsh' '%s/docs/completion/_tributary' '%s' .offers; "
+			 "cat .offers; }",
+			 program_source(), program_source(), lines[i].line);
+		take_offers(command);
+		check_line(i);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_word_is_completed_with_what_may_stand_there),
 		cmocka_unit_test(after_the_command_of_run_its_own_completion_counts),
 		cmocka_unit_test(every_option_and_word_is_offered),
+		cmocka_unit_test(fish_completes_what_bash_does),
+		cmocka_unit_test(zsh_completes_what_bash_does),
 	};
 
 	return cmocka_run_group_tests_name("completion", tests, prepare, NULL);

@@ -76,11 +76,11 @@ static void wrong_calls_get_one_line_and_status_2(void **state)
 		"capture a b",
 		"lint",
 		"completion",
-		"completion fish",
+		"completion csh",
 		"cluster show",
 		"cluster measure a",
 		"cluster measure --round 1",
-		"help --man show",
+		"help --man folder show",
 	};
 	char text[1024];
 
@@ -92,6 +92,27 @@ static void wrong_calls_get_one_line_and_status_2(void **state)
 		assert_int_equal(program_run(calls[i], PROGRAM_STDOUT, text, sizeof(text)), COMMAND_USAGE);
 		assert_string_equal(text, "");
 	}
+}
+
+static void what_was_meant_is_named(void **state)
+{
+	static const struct {
+		const char *call, *meant;
+	} slips[] = { { "exlpain", "did you mean explain?" },
+		      { "help measrue", "did you mean measure?" },
+		      { "plan --jsno", "did you mean --json?" },
+		      { "cluster order --hostflie x", "did you mean --hostfile?" },
+		      { "simulate --fab x", "did you mean --fabric?" } };
+	char text[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(slips) / sizeof(slips[0]); i++) {
+		assert_int_equal(program_run(slips[i].call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+		if (!strstr(text, slips[i].meant))
+			fail_msg("%s: %s", slips[i].call, text);
+	}
+	assert_int_equal(program_run("nothing-like-it", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+	assert_null(strstr(text, "did you mean"));
 }
 
 static void cluster_measure_says_at_once_what_is_wrong(void **state)
@@ -245,6 +266,7 @@ int main(void)
 		cmocka_unit_test(help_lists_every_command),
 		cmocka_unit_test(version_is_one_line),
 		cmocka_unit_test(wrong_calls_get_one_line_and_status_2),
+		cmocka_unit_test(what_was_meant_is_named),
 		cmocka_unit_test(cluster_measure_says_at_once_what_is_wrong),
 		cmocka_unit_test(file_that_is_not_there_is_named),
 		cmocka_unit_test(a_topology_file_with_a_bus_id_twice_is_shown_with_a_warning),

@@ -1,6 +1,7 @@
 /* What is made of the tables of commands and options, and the files that hold it. */
 #include "command/command.h"
 
+#include "base/params.h"
 #include "program.h"
 
 #include <setjmp.h>
@@ -13,37 +14,47 @@
 #include <string.h>
 #include <unistd.h>
 
-static void print_man(FILE *out)
-{
-	command_print_man(command_table, out);
-}
-
-static void print_completion(FILE *out)
-{
-	command_print_completion(command_table, out);
-}
-
-static char *printed(void (*print)(FILE *out))
+static char *printed(void (*print)(const struct command *const *table, FILE *out))
 {
 	char *text = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(out);
-	print(out);
+	print(command_table, out);
 	fclose(out);
 	return text;
 }
 
-static void man_page_is_what_the_tables_give(void **state)
+/* What a shell prints, cut off; its exit status. */
+static int shell(const char *line, char *text, size_t text_bytes)
 {
-	char *page = program_source_text("docs/tributary.1"), *now = printed(print_man);
+	FILE *pipe = popen(line, "re");
+	size_t bytes;
+
+	assert_non_null(pipe);
+	bytes = fread(text, 1, text_bytes - 1, pipe);
+	text[bytes] = '\0';
+	return pclose(pipe);
+}
+
+/* As many, and each the same: none is left of a command that is no more. */
+static void man_pages_are_what_the_tables_give(void **state)
+{
+	char line[2048], text[4096];
 
 	(void)state;
-	if (strcmp(page, now) != 0)
-		fail_msg("docs/tributary.1 is stale: make generated");
-	free(now);
-	free(page);
+	free(program_source_text("docs/man/man1/tributary.1"));
+	snprintf(line, sizeof(line), "help --man '%s/man'", program_folder());
+	assert_int_equal(program_run(line, PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+	snprintf(
+		line, sizeof(line),
+		"cd '%s/docs/man' && mkdir -p '%s/man/man5' && for page in cluster:cluster-file profile:profile; do python3 "
+		"'%s/mk/man5.py' tributary-${page%%:*} \"$(sed -n 's/^tributary.* .- //p' man5/tributary-${page%%:*}.5)\" "
+		"../format/${page#*:}.md >'%s/man/man5/tributary-'${page%%:*}.5; done; diff -r -x man8 . '%s/man' 2>&1",
+		program_source(), program_folder(), program_source(), program_folder(), program_folder());
+	if (shell(line, text, sizeof(text)) != 0)
+		fail_msg("docs/man is stale, make generated: %s", text);
 }
 
 /* A hyphen of the command line, not of a word. */
@@ -55,97 +66,91 @@ static void option_line(const char *name, char *line, size_t line_bytes)
 		at += (size_t)snprintf(line + at, line_bytes - at, *name == '-' ? "\\%c" : "%c", *name);
 }
 
-static void man_page_has_every_command_option_and_variable(void **state)
+static void man_pages_have_every_command_option_and_variable(void **state)
 {
-	char *page = printed(print_man), *variables = printed(command_print_params_man), line[128];
+	char *variables = program_source_text("docs/man/man7/tributary-env.7"), line[128];
 
 	(void)state;
 	for (const struct command *const *at = command_table; *at; at++) {
-		snprintf(line, sizeof(line), "\n.SS %s", (*at)->name);
-		assert_non_null(strstr(page, line));
+		char name[128], *page;
+
+		snprintf(name, sizeof(name), "docs/man/man1/tributary-%s.1", (*at)->name);
+		for (char *c = name; *c; c++)
+			*c = *c == ' ' ? '-' : *c;
+		page = program_source_text(name);
 		assert_true(strlen((*at)->help) < 100);
 		for (size_t i = 0; i < options_count((*at)->options); i++) {
 			assert_non_null((*at)->options[i].help);
 			option_line((*at)->options[i].name, line, sizeof(line));
 			assert_non_null(strstr(page, line));
 		}
+		free(page);
 	}
-	assert_non_null(strstr(page, variables));
+	for (size_t i = 0; i < params_count(); i++) {
+		struct param_info info;
+
+		params_info(i, &info);
+		snprintf(line, sizeof(line), "\n.B %s\n", info.name);
+		assert_non_null(strstr(variables, line));
+	}
 	free(variables);
-	free(page);
 }
 
-static void completion_is_what_the_tables_give(void **state)
+/* By mandoc where it is, else by groff. A page of what is not released has no date. */
+static void man_pages_are_sound(void **state)
 {
-	char *file = program_source_text("docs/tributary.bash");
-	char *now = printed(print_completion);
+	char line[1024], text[4096];
 
 	(void)state;
-	if (strcmp(file, now) != 0)
-		fail_msg("docs/tributary.bash is stale: make generated");
-	free(now);
-	free(file);
-}
-
-/* What bash offers for a line, a word each; the last word is the one being typed. */
-static void complete(const char *words, size_t count, char *ret, size_t ret_bytes)
-{
-	char line[2048];
-	FILE *pipe;
-	size_t bytes;
-
-	if (access("/bin/bash", X_OK)) {
-		print_message("skipped: bash is not installed\n");
+	free(program_source_text("docs/man/man1/tributary.1"));
+	snprintf(
+		line, sizeof(line),
+		"cd '%s/docs/man' && if command -v mandoc >/dev/null; then mandoc -T lint -W warning */* | grep -v 'missing "
+		"date'; elif command -v groff >/dev/null; then groff -man -ww -Tutf8 -z */* 2>&1; else echo skipped; fi",
+		program_source());
+	(void)shell(line, text, sizeof(text));
+	if (!strcmp(text, "skipped\n")) {
+		print_message("skipped: neither mandoc nor groff is here\n");
 		skip();
 	}
-	snprintf(line, sizeof(line),
-		 "bash --norc -c 'compopt() { :; }; . \"%s/docs/tributary.bash\"; "
-		 "COMP_WORDS=(%s); "
-		 "COMP_CWORD=%zu; _tributary; echo \"${COMPREPLY[*]}\"'",
-		 program_source(), words, count - 1);
-	pipe = popen(line, "re");
-	assert_non_null(pipe);
-	bytes = fread(ret, 1, ret_bytes - 1, pipe);
-	ret[bytes] = '\0';
-	assert_int_equal(pclose(pipe), 0);
+	assert_string_equal(text, "");
 }
 
-static void completion_offers_commands_options_words_and_files(void **state)
+static void completions_are_what_the_tables_give(void **state)
 {
-	char *file = program_source_text("docs/tributary.bash"), text[4096];
+	static const struct {
+		const char *file;
+		void (*print)(const struct command *const *table, FILE *out);
+	} files[] = { { "docs/completion/tributary.bash", command_print_completion },
+		      { "docs/completion/_tributary", command_print_zsh },
+		      { "docs/completion/tributary.fish", command_print_fish } };
 
 	(void)state;
-	free(file);
-	complete("tributary \"\"", 2, text, sizeof(text));
-	for (const struct command *const *at = command_table; *at; at++)
-		if (!strchr((*at)->name, ' '))
-			assert_non_null(strstr(text, (*at)->name));
-	complete("tributary cluster order --t", 4, text, sizeof(text));
-	assert_string_equal(text, "--tp\n");
-	complete("tributary cluster order --algo \"\"", 5, text, sizeof(text));
-	assert_string_equal(text, "ring tree\n");
-	complete("tributary sh", 2, text, sizeof(text));
-	assert_string_equal(text, "show\n");
-	complete("tributary export --so", 3, text, sizeof(text));
-	assert_string_equal(text, "--sockets\n");
-	complete("tributary export --sockets \"\"", 4, text, sizeof(text));
-	assert_string_equal(text, "auto cpus switches\n");
-	complete("tributary export --sockets = s", 5, text, sizeof(text));
-	assert_string_equal(text, "switches\n");
-	complete("tributary lint /etc/host", 3, text, sizeof(text));
-	assert_non_null(strstr(text, "/etc/hosts"));
-	complete("tributary show --from /etc/host", 4, text, sizeof(text));
-	assert_non_null(strstr(text, "/etc/hosts"));
-	complete("tributary help do", 3, text, sizeof(text));
-	assert_string_equal(text, "doctor\n");
-	complete("tributary cluster \"\"", 3, text, sizeof(text));
-	assert_string_equal(text, "show measure order\n");
-	complete("tributary cluster show /etc/host", 4, text, sizeof(text));
-	assert_non_null(strstr(text, "/etc/hosts"));
-	complete("tributary cluster show --t", 4, text, sizeof(text));
-	assert_string_equal(text, "--text\n");
-	complete("tributary completion \"\"", 3, text, sizeof(text));
-	assert_string_equal(text, "bash\n");
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		char *file = program_source_text(files[i].file), *now = printed(files[i].print);
+
+		if (strcmp(file, now) != 0)
+			fail_msg("%s is stale: make generated", files[i].file);
+		free(now);
+		free(file);
+	}
+}
+
+/* help lists them under one title each. */
+static void commands_of_a_group_stand_together(void **state)
+{
+	bool seen[COMMAND_GROUP_COUNT] = { false };
+
+	(void)state;
+	for (const struct command *const *at = command_table; *at; at++) {
+		if (at != command_table && (*at)->group == at[-1]->group)
+			continue;
+		assert_false(seen[(*at)->group]);
+		seen[(*at)->group] = true;
+		assert_non_null(command_group_title((*at)->group));
+	}
+	for (size_t i = 0; i < COMMAND_GROUP_COUNT; i++)
+		assert_true(seen[i]);
 }
 
 static void every_command_and_json_option_is_documented(void **state)
@@ -230,10 +235,11 @@ static void operands_are_taken_in_their_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(man_page_is_what_the_tables_give),
-		cmocka_unit_test(man_page_has_every_command_option_and_variable),
-		cmocka_unit_test(completion_is_what_the_tables_give),
-		cmocka_unit_test(completion_offers_commands_options_words_and_files),
+		cmocka_unit_test(man_pages_are_what_the_tables_give),
+		cmocka_unit_test(man_pages_have_every_command_option_and_variable),
+		cmocka_unit_test(man_pages_are_sound),
+		cmocka_unit_test(completions_are_what_the_tables_give),
+		cmocka_unit_test(commands_of_a_group_stand_together),
 		cmocka_unit_test(every_command_and_json_option_is_documented),
 		cmocka_unit_test(options_are_parsed_by_their_tables),
 		cmocka_unit_test(every_command_declared_can_be_called),

@@ -137,7 +137,7 @@ static void the_man_page_and_the_completion_are_of_this_program(void **state)
 {
 	static const struct {
 		const char *name, *line;
-	} files[] = { { "tributaryd.8", "--man" }, { "tributaryd.bash", "--completion bash" } };
+	} files[] = { { "man/man8/tributaryd.8", "--man" }, { "completion/tributaryd.bash", "--completion bash" } };
 	struct daemon_options options;
 	const char *source = getenv("TRIBUTARY_SOURCE");
 	char path[4096], *page;

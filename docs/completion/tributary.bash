@@ -8,7 +8,7 @@ _tributary_second()
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export env run bench status top cluster simulate estimate place lint capture devices params aggregators completion version help'
+	local commands='discover measure show doctor devices plan explain tune env run bench status top cluster simulate estimate place aggregators export lint capture params completion version help'
 	local pairs='cluster+measure cluster+order '
 	local command=${COMP_WORDS[1]} options= words= kind= at
 	COMPREPLY=()
@@ -21,6 +21,32 @@ _tributary()
 		while [ "$at" -lt "$COMP_CWORD" ]; do
 			case ${COMP_WORDS[at]} in
 			--collnet) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			-*) at=$((at + 1)) ;;
+			*) break ;;
+			esac
+		done
+		if [ "$at" -lt "$COMP_CWORD" ] && declare -F _command_offset >/dev/null; then
+			_command_offset "$at"
+			return
+		elif [ "$at" -lt "$COMP_CWORD" ]; then
+			compopt -o default
+			return
+		fi
+	fi
+	if [ "$command" = bench ]; then
+		at=2
+		while [ "$at" -lt "$COMP_CWORD" ]; do
+			case ${COMP_WORDS[at]} in
+			--worker) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--nccl-tests) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--operations) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--sizes) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--turns) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--seconds) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--timeout) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--ranks) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--metric) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--report) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			-*) at=$((at + 1)) ;;
 			*) break ;;
 			esac
@@ -90,20 +116,6 @@ _tributary()
 	tune\ --cluster) kind=file ;;
 	tune\ --exclude) kind=none ;;
 	tune\ --color) words='auto always never' ;;
-	export\ --from) kind=file ;;
-	export\ --profile) kind=file ;;
-	export\ --output) kind=file ;;
-	export\ --sockets) words='auto cpus switches' ;;
-	export\ --cluster) kind=file ;;
-	export\ --exclude) kind=none ;;
-	export\ --fabric) words='leaf-spine: fat-tree: rail-optimised:' ;;
-	export\ --rate) kind=none ;;
-	export\ --aggregators) kind=none ;;
-	export\ --degrade) kind=none ;;
-	export\ --payload) kind=none ;;
-	export\ --algo) words='ring tree hierarchical aggregators' ;;
-	export\ --order) words='rank leaf random:' kind=words-or-file ;;
-	export\ --size) kind=none ;;
 	env\ --collnet) words='auto on off' ;;
 	run\ --collnet) words='auto on off' ;;
 	bench\ --worker) words='auto nccl-tests torch plugins' ;;
@@ -183,38 +195,53 @@ _tributary()
 	place\ --format) words='text cuda hostfile slurm' ;;
 	place\ --from) kind=file ;;
 	place\ --profile) kind=file ;;
-	lint\ --profile) kind=file ;;
-	lint\ --color) words='auto always never' ;;
 	aggregators\ --cluster) kind=file ;;
 	aggregators\ --secret) kind=file ;;
 	aggregators\ --seconds) kind=none ;;
+	export\ --from) kind=file ;;
+	export\ --profile) kind=file ;;
+	export\ --output) kind=file ;;
+	export\ --sockets) words='auto cpus switches' ;;
+	export\ --cluster) kind=file ;;
+	export\ --exclude) kind=none ;;
+	export\ --fabric) words='leaf-spine: fat-tree: rail-optimised:' ;;
+	export\ --rate) kind=none ;;
+	export\ --aggregators) kind=none ;;
+	export\ --degrade) kind=none ;;
+	export\ --payload) kind=none ;;
+	export\ --algo) words='ring tree hierarchical aggregators' ;;
+	export\ --order) words='rank leaf random:' kind=words-or-file ;;
+	export\ --size) kind=none ;;
+	lint\ --profile) kind=file ;;
+	lint\ --color) words='auto always never' ;;
+	help\ --man) kind=directory ;;
 	*)
 		case $command in
 		discover) options='--from --facts --json --help' ;;
 		measure) options='--quick --seconds --output --cluster --exclude --simulate --json --color --help' ;;
 		show) options='--from --profile --svg --html --json --color --help' ;;
 		doctor) options='--from --profile --json --color --help' ;;
+		devices) options='--json --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --html --nccl-graph --output --json --color --help' ;;
 		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --json --color --help' ;;
-		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --rate --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' kind=command ;;
-		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' words=[COMMAND...] ;;
+		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --json --help' ;;
-		top) options='--once --json --help' words=[WHERE] ;;
+		top) options='--once --json --help' ;;
 		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
 		simulate) options='--cluster --exclude --fabric --rate --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --detail --from --profile --graph --html --json --help' ;;
 		estimate) options='--system --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --rate --order --aggregators --degrade --payload --latency --from --profile --graph --json --help' kind=file ;;
 		place) options='--jobs --busy --cluster --exclude --rate --gpus --share --format --from --profile --json --help' words='host: peer:' ;;
+		aggregators) options='--cluster --secret --seconds --json --help' ;;
+		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --rate --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
-		devices) options='--json --help' ;;
 		params) options='--json --help' ;;
-		aggregators) options='--cluster --secret --seconds --json --help' ;;
-		completion) options='--help' words=bash ;;
+		completion) options='--help' words='bash zsh fish' ;;
 		version) options='--json --help' ;;
 		help) options='--man --help' words=$commands; [ "$COMP_CWORD" -gt 2 ] && words=$(_tributary_second "${COMP_WORDS[2]}") kind=words ;;
 		esac
