@@ -286,7 +286,7 @@ $(O)/obj/src/reduce/avx2.o: ALL_CFLAGS += $(ISA_avx2)
 $(O)/obj/src/reduce/avx512.o: ALL_CFLAGS += $(ISA_avx512)
 
 # The page of `tributary show --html` is taken in whole by the assembler.
-$(O)/obj/src/command/show/page.o: src/command/show/page.css src/command/show/page.js
+$(O)/obj/src/command/show/page.o: $(wildcard src/command/show/page*.css src/command/show/page*.js)
 
 -include $(patsubst %.c,$(O)/obj/%.d,$(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) \
 	$(UNIT_ALL) $(CONF_ALL) $(STANDIN_ALL) $(STANDIN_LIB_SRC) $(FUZZ_SRC) $(FUZZ_REPLAY_SRC))

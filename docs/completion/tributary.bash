@@ -130,6 +130,7 @@ _tributary()
 	bench\ --report) kind=file ;;
 	status\ --jobs) kind=none ;;
 	cluster\ --exclude) kind=none ;;
+	cluster\ --html) kind=file ;;
 	cluster\ measure\ --out) kind=file ;;
 	cluster\ measure\ --declared) kind=file ;;
 	cluster\ measure\ --exclude) kind=none ;;
@@ -230,7 +231,7 @@ _tributary()
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --json --help' ;;
 		top) options='--once --json --help' ;;
-		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
+		cluster) options='--text --slurm --exclude --html --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
 		simulate) options='--cluster --exclude --fabric --rate --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --detail --from --profile --graph --html --json --help' ;;

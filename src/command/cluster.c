@@ -3,8 +3,10 @@
 
 #include "aggregate/schedule.h"
 #include "command/cluster_open.h"
+#include "command/file.h"
 #include "command/json.h"
 #include "command/print/units.h"
+#include "command/show/page.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +15,7 @@
 
 /* What of a cluster the schedule says, if all its hosts have one member each. */
 struct view {
+	const char *path;
 	struct cluster *cluster;
 	struct schedule *schedule;              /* NULL: more hosts than one group has, or none */
 	uint16_t leaf_of[CLUSTER_SWITCHES_MAX]; /* the schedule's number of each switch, or SCHEDULE_NONE */
@@ -150,7 +153,7 @@ static void print_switch(const struct view *view, size_t index, int depth, FILE 
 			print_switch(view, i, depth + 1, out);
 }
 
-static void print_text(const struct view *view, const char *path, FILE *out)
+static void print_text(const struct view *view, FILE *out)
 {
 	char time[UNITS_BYTES];
 	const struct cluster *cluster = view->cluster;
@@ -162,7 +165,7 @@ static void print_text(const struct view *view, const char *path, FILE *out)
 				leaves++;
 				break;
 			}
-	fprintf(out, "%s: %zu %s on %zu %s, %zu %s; fingerprint %016" PRIx64 "\n", path, cluster->host_count,
+	fprintf(out, "%s: %zu %s on %zu %s, %zu %s; fingerprint %016" PRIx64 "\n", view->path, cluster->host_count,
 		cluster->host_count == 1 ? "host" : "hosts", leaves, leaves == 1 ? "leaf" : "leaves",
 		cluster->aggregator_count, cluster->aggregator_count == 1 ? "aggregator" : "aggregators",
 		cluster->fingerprint);
@@ -245,7 +248,7 @@ static json_t *aggregators_json(const struct view *view)
 	return list;
 }
 
-static int print_json(const struct view *view, FILE *out)
+static json_t *cluster_json(const struct view *view)
 {
 	json_t *loads = json_null();
 	char fingerprint[24];
@@ -254,34 +257,52 @@ static int print_json(const struct view *view, FILE *out)
 	if (view->schedule)
 		loads = json_pack("{sf sf sf}", "host", view->loads.host, "aggregator", view->loads.aggregator,
 				  "uplink", view->loads.uplink);
-	return json_print("tributary-cluster 1",
-			  json_pack("{ss so so so so}", "fingerprint", fingerprint, "switches", switches_json(view),
-				    "hosts", hosts_json(view), "aggregators", aggregators_json(view), "loads", loads),
-			  out);
+	return json_pack("{so ss so so so so}", "name", json_text(view->path), "fingerprint", fingerprint, "switches",
+			 switches_json(view), "hosts", hosts_json(view), "aggregators", aggregators_json(view), "loads",
+			 loads);
+}
+
+static int draw(const void *arg, FILE *to)
+{
+	const struct view *view = arg;
+
+	page_begin(view->path, to);
+	return page_end("tributary-cluster 1", cluster_json(view), to);
+}
+
+static int print(const struct view *view, const struct command_call *call, FILE *out)
+{
+	const char *page = command_value(call, "html");
+	int status = COMMAND_OK;
+
+	if (page)
+		status = file_put_made(page, "the page cannot be drawn", draw, view, out);
+	if (status != COMMAND_OK)
+		return status;
+	if (command_given(call, "text"))
+		return cluster_write(view->cluster, out) < 0 ? command_failed(NULL, EIO, "the text cannot be written")
+							     : COMMAND_OK;
+	if (command_given(call, "slurm"))
+		return cluster_write_slurm(view->cluster, out) < 0
+			       ? command_failed(NULL, EIO, "the topology.conf cannot be written")
+			       : COMMAND_OK;
+	if (command_given(call, "json"))
+		return json_print("tributary-cluster 1", cluster_json(view), out);
+	if (!page)
+		print_text(view, out);
+	return COMMAND_OK;
 }
 
 static int run(const struct command_call *call, FILE *out)
 {
-	const char *path = call->operands[1];
-	struct view view = { 0 };
-	int status = command_cluster_open(path, command_value(call, "exclude"), &view.cluster), r;
+	struct view view = { .path = call->operands[1] };
+	int status = command_cluster_open(view.path, command_value(call, "exclude"), &view.cluster), r;
 
 	if (status != COMMAND_OK)
 		return status;
 	r = make_schedule(&view);
-	if (r < 0)
-		status = command_failed(NULL, r, "the shares of the leaves cannot be worked out");
-	else if (command_given(call, "text"))
-		status = cluster_write(view.cluster, out) < 0 ? command_failed(NULL, EIO, "the text cannot be written")
-							      : COMMAND_OK;
-	else if (command_given(call, "slurm"))
-		status = cluster_write_slurm(view.cluster, out) < 0
-				 ? command_failed(NULL, EIO, "the topology.conf cannot be written")
-				 : COMMAND_OK;
-	else if (command_given(call, "json"))
-		status = print_json(&view, out);
-	else
-		print_text(&view, path, out);
+	status = r < 0 ? command_failed(NULL, r, "the shares of the leaves cannot be worked out")
+		       : print(&view, call, out);
 	schedule_free(view.schedule);
 	cluster_free(view.cluster);
 	return status;
@@ -300,6 +321,7 @@ const struct command command_cluster = {
 	.options = { { "text", NULL, "print the file in our own canonical form, for TRIBUTARY_CLUSTER", NULL },
 		     { "slurm", NULL, "print it as Slurm's topology.conf", NULL },
 		     COMMAND_OPTION_EXCLUDE,
+		     { "html", "FILE", "one page: a map of the fabric, oversubscription, slow hosts, tables", NULL },
 		     COMMAND_OPTION_JSON },
 	.example = "tributary cluster show cluster",
 	.run = run,

@@ -40,10 +40,10 @@ class InBrowser(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if not cls.command:
+        if not cls.command:  # unittest takes those for tests, too
             raise unittest.SkipTest("what the pages have in common")
         PICTURES.mkdir(parents=True, exist_ok=True)
-        cls.page = PICTURES / f"{cls.command[0]}.html"
+        cls.page = PICTURES / f"{cls.__name__}.html"
         subprocess.run(
             [BUILD / "tributary", *cls.command, *cls.machine, "--html", cls.page],
             check=True,
@@ -81,9 +81,94 @@ class InBrowser(unittest.TestCase):
     def picture(self, name):
         self.browser.save_screenshot(str(PICTURES / f"{name}.png"))
 
-    def assert_it_asks_for_nothing_and_complains_of_nothing(self):
-        self.click("#as-table")
-        self.click("#as-picture")
+    def cdp(self, method, **parameters):
+        self.browser.execute_cdp_cmd(f"Emulation.{method}", parameters)
+
+    def views(self):
+        """Shows one view after the other."""
+        for i in range(len(self.all(".drawing"))):
+            if i:
+                self.all("#views button")[i].click()
+            yield f"{type(self).__name__}-{i}"
+
+
+# Texts of the picture that can be seen: [what it says, left, top, right, bottom].
+WORDS = """return [...document.querySelectorAll(".drawing:not([hidden]) text")].filter((node) => node.checkVisibility({ visibilityProperty: true }))
+    .map((node) => [node.textContent, ...["left", "top", "right", "bottom"].map((side) => node.getBoundingClientRect()[side])])"""
+# What is coloured by a number: [band, its words and how much of it is filled].
+BANDS = """return [...document.querySelectorAll(".drawing:not([hidden]) .link, .drawing:not([hidden]) .vertex")].flatMap((part) =>
+    [...part.querySelectorAll('[class*="band-"]')].map((node) => [node.getAttribute("class").match(/band-./)[0],
+        [...part.querySelectorAll("text")].map((text) => text.textContent).join(" ") + node.getBBox().width + " " + node.getBBox().height +
+            [node.previousElementSibling, node].map((path) => path?.getAttribute("stroke-width"))]))"""
+
+
+class EveryPage(InBrowser):
+    """What is asked of the page of each command."""
+
+    def tearDown(self):
+        self.cdp("setEmulatedMedia", features=[])
+        self.cdp("clearDeviceMetricsOverride")
+        self.cdp("setEmulatedVisionDeficiency", type="none")
+
+    def assert_words_stand_apart(self):
+        words = self.browser.execute_script(WORDS)
+        self.assertGreater(len(words), 0)
+        for i, (text, left, top, right, bottom) in enumerate(words):
+            for other, left2, top2, right2, bottom2 in words[i + 1 :]:
+                over = min(right, right2) - max(left, left2) > 2 and min(bottom, bottom2) - max(top, top2) > 0.4 * (bottom - top)
+                self.assertFalse(over, f"{text!r} stands over {other!r}")
+
+    def test_words_stand_apart(self):
+        for name in self.views():
+            self.picture(f"light-{name}")
+            self.assert_words_stand_apart()
+
+    def test_dark_follows_the_system(self):
+        self.cdp("setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.browser.refresh()
+        colour = self.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        self.assertLess(sum(int(n) for n in colour[4:-1].split(",")), 150)
+        for name in self.views():
+            self.picture(f"dark-{name}")
+
+    def test_a_telephone_shows_words_that_can_be_read(self):
+        self.cdp("setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=False)
+        self.browser.refresh()
+        for name in self.views():
+            self.picture(f"narrow-{name}")
+            self.assertLessEqual(self.browser.execute_script("return document.documentElement.scrollWidth"), 400)
+            heights = [bottom - top for _, _, top, _, bottom in self.browser.execute_script(WORDS)]
+            self.assertGreaterEqual(min(heights), 7.5)
+            self.assert_words_stand_apart()
+
+    def test_keys_reach_every_part_and_move_the_picture(self):
+        parts = self.shown(".drawing .link, .drawing .vertex")
+        self.assertGreater(len(parts), 0)
+        self.assertTrue(all(part.get_attribute("tabindex") == "0" and part.get_attribute("aria-label") for part in parts))
+        self.find("#theme").send_keys(Keys.TAB)
+        self.assertTrue(self.find("#card").is_displayed())
+        before = self.shown(".drawing")[0].get_dom_attribute("viewBox")
+        self.browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+        self.assertNotEqual(self.shown(".drawing")[0].get_dom_attribute("viewBox"), before)
+        self.browser.switch_to.active_element.send_keys("0")
+        self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+        self.assertFalse(self.find("#card").is_displayed())
+
+    def test_no_colour_is_needed(self):
+        """Parts of different colours differ in their words or in how much of them is filled."""
+        for name in self.views():
+            bands = self.browser.execute_script(BANDS)
+            for band, words in bands:
+                same = {other for other, others in bands if others == words}
+                self.assertEqual(same, {band}, f"{name}: only the colour tells {words!r} apart")
+            for kind in ("deuteranopia", "achromatopsia"):
+                self.cdp("setEmulatedVisionDeficiency", type=kind)
+                self.picture(f"{kind}-{name}")
+
+    def test_it_asks_for_nothing_and_complains_of_nothing(self):
+        for _ in self.views():
+            self.click("#as-table")
+            self.click("#as-picture")
         errors = [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
         self.assertEqual(errors, [])
         requests = []
@@ -94,7 +179,7 @@ class InBrowser(unittest.TestCase):
         self.assertEqual([url for url in requests if not url.startswith(("file:", "data:"))], [])
 
 
-class Machine(InBrowser):
+class Machine(EveryPage):
     command = ["show"]
 
     def view_box(self):
@@ -204,20 +289,8 @@ class Machine(InBrowser):
         self.click("#theme")
         self.assertGreater(brightness(), 600)
 
-    def test_it_asks_for_nothing_and_complains_of_nothing(self):
-        self.assert_it_asks_for_nothing_and_complains_of_nothing()
 
-    def test_a_narrow_window_still_shows_it(self):
-        self.browser.set_window_size(600, 900)
-        try:
-            self.assertTrue(self.find(".drawing").is_displayed())
-            self.assertLessEqual(self.browser.execute_script("return document.documentElement.scrollWidth"), 600)
-            self.picture("narrow")
-        finally:
-            self.browser.set_window_size(1500, 1000)
-
-
-class Channels(InBrowser):
+class Channels(EveryPage):
     command = ["plan", "--hosts", "2"]
 
     def test_each_pattern_has_its_view(self):
@@ -277,39 +350,103 @@ class Channels(InBrowser):
         self.assertEqual(len(self.shown(".drawing")), 1)
         self.assertTrue(self.find("#card").is_displayed())
 
-    def test_it_asks_for_nothing_and_complains_of_nothing(self):
-        self.show("chain")
-        self.assert_it_asks_for_nothing_and_complains_of_nothing()
 
-
-class Cluster(InBrowser):
-    command = ["simulate", "--fabric", "leaf-spine:3x4,4:1,8Gbit/s", "--size", "64M", "--algo", "ring,hierarchical", "--order", "random:1"]
+class Simulation(EveryPage):
+    command = [
+        *("simulate", "--fabric", "leaf-spine:3x4,4:1,8Gbit/s", "--size", "64M", "--order", "leaf,random:1"),
+        *("--algo", "ring,hierarchical,aggregators", "--aggregators", "1,8Gbit/s", "--degrade", "host7=50%"),
+    ]
     machine = []
 
-    def test_each_case_has_its_view(self):
-        for case in self.data()["cases"]:
-            name = ", ".join(word for word in (case["algorithm"], case["order"] and f'order {case["order"]}') if word)
-            self.show(name)
-            self.assertEqual([line.text.split(":")[0] for line in self.shown(".headline")], [name.split(":")[0]])
-            self.assertEqual(len(self.shown(".drawing")), 1)
-            self.assertEqual(len(self.shown(".drawing .link")), 3 * 2 + 12)
-            self.picture(f"simulate-{case['algorithm']}")
+    def names(self):
+        return [", ".join(word for word in (case["algorithm"], case["order"] and f'order {case["order"]}') if word) for case in self.data()["cases"]]
 
-    def test_hovering_an_uplink_shows_its_load(self):
+    def test_bars_are_as_long_as_the_cases_take_and_the_answer_is_above_them(self):
+        self.assertEqual(self.shown(".headline")[0].text, self.data()["answer"])
+        times = [case["time_s"] for case in self.data()["cases"]]
+        widths = [bar.rect["width"] for bar in self.shown(".drawing .bar")]
+        self.assertEqual(len(widths), len(times))
+        for width, time in zip(widths, times):
+            self.assertAlmostEqual(width / max(widths), time / max(times), delta=0.01)
+        self.assertEqual([text.text for text in self.shown(".drawing .vertex text:first-of-type")], self.names())
+        self.assertEqual(len(self.shown(".drawing .bar.best")), times.count(min(times)))
+
+    def test_enter_on_a_bar_shows_its_case(self):
+        self.browser.execute_script("arguments[0].focus()", self.shown(".drawing .vertex")[1])
+        self.assertIn(self.names()[1], self.find("#card").text)
+        self.browser.switch_to.active_element.send_keys(Keys.ENTER)
+        self.assertTrue(self.shown(".headline")[0].text.startswith(self.names()[1]))
+
+    def test_each_case_has_a_map_of_the_whole_fabric(self):
+        for name in self.names():
+            self.show(name)
+            self.assertTrue(self.shown(".headline")[0].text.startswith(name))
+            self.assertEqual(len(self.shown(".drawing .link")), 4)
+            self.assertEqual(len(self.shown(".drawing .vertex")), 12 + 3)
+            self.assertEqual(len(self.shown(".drawing .aggregator")), 3)
+            self.assertEqual([row.find_element(By.XPATH, "..").text.split()[0] for row in self.shown(".drawing text.alarm")], ["host7"])
+        self.assertIn("The fullest links over time", self.shown(".drawing")[0].text)
+
+    def test_hovering_a_switch_shows_what_its_uplink_carries(self):
         case = self.data()["cases"][0]
         load = next(link["load"] for link in case["links"] if link["name"] == "leaf1 up")
-        self.hover(self.shown(".drawing .link")[0])
-        self.assertIn("leaf1 up", self.find("#card").text)
-        self.assertIn(f"{float(f'{100 * load:.4g}'):g} %", self.find("#card").text)
+        self.show(self.names()[0])
+        self.hover(self.link(0, ".trough"))
+        card = self.find("#card").text
+        self.assertIn("leaf1", card)
+        self.assertIn(f"{float(f'{100 * load:.4g}'):g} % of 8 Gbit/s", card)
+        self.picture("simulate-hover")
 
-    def test_the_table_has_the_cases(self):
+    def test_the_tables_have_the_cases_and_the_links(self):
+        self.show(self.names()[-1])
         self.click("#as-table")
-        rows = [row.text for row in self.shown("table.cases tbody tr")]
-        self.assertEqual(len(rows), 2)
-        self.assertTrue(rows[1].startswith("hierarchical"))
+        self.assertEqual([row.text.split(" 0")[0][: len(name)] for row, name in zip(self.shown("table.cases tbody tr"), self.names())], self.names())
+        self.assertEqual(len(self.shown("table.links tbody tr")), len(self.data()["cases"][-1]["links"]))
+        self.picture("simulate-table")
 
-    def test_it_asks_for_nothing_and_complains_of_nothing(self):
-        self.assert_it_asks_for_nothing_and_complains_of_nothing()
+
+class Fabric(EveryPage):
+    command = ["cluster", "show", HERE.parents[1] / "topo" / "clusters" / "with-aggregators.cluster"]
+    machine = []
+
+    def test_the_map_says_who_is_narrow_who_is_slow_and_who_aggregates(self):
+        self.assertEqual([part.text for part in self.shown(".drawing .link")],
+                         ["spine", "50 Gbit/s\n3.5:1\nleaf1", "100 Gbit/s\n0.5:1\nleaf2", "not known\nleaf3"])
+        slow = [part.text.split("\n")[0] for part in self.shown(".drawing .vertex") if "slow" in part.text]
+        self.assertEqual(slow, ["gpu10", "gpu11", "old1"])
+        self.assertEqual(len(self.shown(".drawing .aggregator")), 2)
+        self.assertIn("up to 3.5:1; 3 hosts slower", self.shown(".headline")[0].text)
+
+    def test_hovering_shows_numbers_and_lights_up_the_way_to_the_root(self):
+        self.hover(self.link(1, ".box"))
+        for text in ("leaf1", "50 Gbit/s up", "7, 175 Gbit/s", "3.5:1", "50 %"):
+            self.assertIn(text, self.find("#card").text)
+        self.assertEqual(len(self.shown(".drawing .vertex.on")), 8)
+        self.assertEqual(len(self.shown(".drawing .link.on")), 2)
+        self.hover(next(part for part in self.shown(".drawing .vertex") if part.text.startswith("old1")))
+        self.assertIn("slower than most hosts", self.find("#card").text)
+
+    def test_the_tables_have_switches_and_hosts(self):
+        self.click("#as-table")
+        self.assertIn("leaf1 spine 50 Gbit/s 50 Gbit/s 7 3.5:1 50 %", [row.text for row in self.shown("table.switches tbody tr")])
+        self.assertEqual(len(self.shown("table.ends tbody tr")), 14)
+        self.shown("table.switches tbody tr")[1].click()
+        self.assertIn("leaf1", self.find("#card").text)
+
+
+class Racks(EveryPage):
+    """More hosts than can have a line each."""
+
+    command = ["simulate", "--fabric", "fat-tree:8,2:1,100Gbit/s", "--size", "8M", "--algo", "ring", "--degrade", "host9=50%"]
+    machine = []
+
+    def test_every_host_has_a_square_filled_as_far_as_it_is_loaded(self):
+        self.assertEqual(len(self.shown(".drawing .vertex")), 128)
+        self.assertEqual(len(self.shown(".drawing .vertex .slow")), 1)
+        self.assertEqual(len({part.get_attribute("data-link") for part in self.shown(".drawing .link")}), 32 + 8 + 1)
+        self.hover(self.shown(".drawing .vertex")[8])
+        self.assertIn("host9", self.find("#card").text)
+        self.assertIn("% of 50 Gbit/s", self.find("#card").text)
 
 
 def main():

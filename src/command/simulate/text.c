@@ -227,6 +227,20 @@ static json_t *nics_json(const struct simulation *simulation)
 	return list;
 }
 
+static json_t *aggregators_json(const struct simulation *simulation)
+{
+	const struct simulate_fabric *fabric = &simulation->fabric;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < fabric->aggregator_count; i++)
+		json_array_append_new(
+			list,
+			json_pack("{so so so}", "switch", json_text(fabric->switches[fabric->aggregators[i].leaf].name),
+				  "out", link_name(simulation, simulate_aggregator_link(fabric, i, SIMULATE_UP)), "in",
+				  link_name(simulation, simulate_aggregator_link(fabric, i, SIMULATE_DOWN))));
+	return list;
+}
+
 static json_t *jobs_json(const struct simulation_case *one)
 {
 	json_t *list = json_array();
@@ -266,12 +280,12 @@ json_t *simulation_json(const struct simulation *simulation)
 	simulation_answer(simulation, &first);
 	for (size_t i = 0; i < simulation->case_count; i++)
 		json_array_append_new(cases, case_json(simulation, &simulation->cases[i]));
-	return json_pack("{so so sI sI sI sI sI ss sf sf so so so}", "answer", answer_json(&first), "name",
+	return json_pack("{so so sI sI sI sI sI ss sf sf so so so so}", "answer", answer_json(&first), "name",
 			 json_text(simulation->title), "hosts", (json_int_t)simulation->fabric.host_count, "rails",
 			 (json_int_t)simulation->fabric.rail_count, "gpus", (json_int_t)simulation->gpus, "aggregators",
 			 (json_int_t)simulation->fabric.aggregator_count, "uplinks_without_rate",
 			 (json_int_t)simulate_fabric_unknown_uplinks(&simulation->fabric), "collective",
 			 simulation_collective_word(simulation->collective), "bytes", simulation->bytes, "latency_s",
 			 simulation->settings.latency_s, "switches", switches_json(simulation), "nics",
-			 nics_json(simulation), "cases", cases);
+			 nics_json(simulation), "aggregator_nics", aggregators_json(simulation), "cases", cases);
 }

@@ -97,6 +97,7 @@ static void an_output_that_cannot_be_written_is_said_at_once(void **state)
 		"plan " MACHINE " --svg %s",
 		"plan " MACHINE " --html %s",
 		"plan " MACHINE " --nccl-graph --output %s",
+		"cluster show $S/topo/clusters/two-leaves.cluster --html %s",
 		"export " MACHINE " --output %s",
 		"export --graph-json " FABRIC " --output %s",
 		/* Days, if it were begun. */
@@ -244,6 +245,7 @@ static void two_results_do_not_share_standard_output(void **state)
 		"show " MACHINE " --svg - --html -",
 		"show " MACHINE " --svg - --json",
 		"simulate " FABRIC " --html - --json",
+		"cluster show $S/topo/clusters/two-leaves.cluster --html - --json",
 		"capture - --json",
 		"cluster measure --out - --json",
 	};

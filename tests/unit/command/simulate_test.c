@@ -512,7 +512,10 @@ static void the_page_shows_each_case(void **state)
 	assert_non_null(strstr(text, "\"algorithm\":\"hierarchical\""));
 	assert_non_null(strstr(text, "\"timeline\":[{\"link\":\""));
 	assert_non_null(strstr(text, "</html>"));
-	assert_null(strstr(text, "http://www.example"));
+	simulate("--fabric leaf-spine:2x2,8Gbit/s --aggregators 1,8Gbit/s --algo aggregators --json", PROGRAM_STDOUT,
+		 COMMAND_OK);
+	assert_non_null(strstr(text, "\"aggregator_nics\": [\n    {\n      \"switch\": \"leaf1\",\n"
+				     "      \"out\": \"agg0.leaf1 out\""));
 }
 
 static void what_is_wrong_is_said_once(void **state)

@@ -1,0 +1,275 @@
+/* Clusters: the fabric as a map, the cases of a simulation as bars, and its fullest links over time. */
+
+const WIDTH = Math.max(360, Math.min(1280, innerWidth - 32)), LETTER = 7.2; /* of words of 12 pixels */
+const words = (x, y, text, more) => make("text", { x, y, class: "words", ...more }, text);
+const rect = (x, y, width, height, more) => make("rect", { x, y, width, height, ...more });
+const clip = (text, room) => text.length * LETTER <= room ? text : text.slice(0, Math.max(1, Math.floor(room / LETTER) - 1)) + "…";
+const scene = (height, nodes, legend) => make("svg", { "data-scene": `-12 -12 ${WIDTH + 24} ${height + 24}` }, nodes,
+	make("g", { class: "legend" }, legend.map(([className, text]) => make("g", { class: "item" },
+		className ? make("path", { class: className, d: "M0 0h36", "stroke-width": 9 }) : null, make("text", {}, text)))));
+const stepOf = (value, steps) => steps.filter((step) => value >= step).length;
+const gbits = (Bps) => Bps ? `${digits(Bps * 8 / 1e9)} Gbit/s` : "?";
+
+/*
+ * The map. Switches: { name, parent, up, down, lines }; hosts and aggregators (ends): { name, leaf, lanes, text, isSlow, isAggregator }.
+ * A lane is { share, band, Bps }: how much of it is filled, whether by colour as well, how thick it is (0: not known, dashed). Ends have
+ * a row each with a bar for each lane, or, where they are many, a square that is filled as far as the fuller lane. A switch is a bar
+ * above what hangs below it, which goes on in another row where there is no room. Parts have the numbers of the two lists.
+ */
+const drawMap = (switches, ends, y0) => {
+	const BAR = 24, UPLINK = 48, GAP = 14, ROW = 20, SQUARE = 16;
+	const kids = new Map(switches.map((at) => [at.name, []])), below = new Map(switches.map((at) => [at.name, []]));
+	for (const at of switches)
+		kids.get(at.parent)?.push(at);
+	ends.forEach((end, number) => below.get(end.leaf).push({ ...end, number }));
+	const leaves = switches.filter((at) => below.get(at.name).length || !kids.get(at.name).length).length;
+	const isCoarse = ends.length > 128 || leaves > 3 * Math.floor((WIDTH + GAP) / (172 + GAP)) || Math.max(...[...below.values()].map((list) => list.length)) > 24;
+	const cell = Math.min(WIDTH, Math.max(isCoarse ? 84 : 172, Math.min(236, WIDTH / leaves - GAP)));
+	const fastest = Math.max(1, ...switches.flatMap((at) => [at.up.Bps, at.down.Bps]));
+	const bed = (lane) => lane.Bps ? 4 + Math.min(14, cell / 10) * Math.sqrt(lane.Bps / fastest) : 8;
+
+	const lanesOf = (at, x, y) => {
+		const [up, down] = [bed(at.up), bed(at.down)];
+		const lane = ({ share, band, Bps }, left, width) => [
+			rect(left, y, width, UPLINK, { class: Bps ? "trough" : "unknown" }),
+			Bps && share > 0 ? rect(left + width * (1 - share) / 2, y, width * share, UPLINK, { class: `band-${band}` }) : null];
+		return [...lane(at.up, x + 10, up), ...lane(at.down, x + 14 + up, down),
+			at.lines.map((line, i) => words(x + 22 + up + down, y + UPLINK / 2 + 4 + 15 * (i - (at.lines.length - 1) / 2), line))];
+	};
+	/* "pod1-leaf2" below pod1 is leaf2. */
+	const shortName = (at) => isCoarse && at.parent && at.name.startsWith(`${at.parent}-`) ? at.name.slice(at.parent.length + 1) : at.name;
+	const switchPart = (at, isMore, x, y, width, uplink) => make("g", { class: "link switch", "data-link": switches.indexOf(at) },
+		make("title", {}, at.name), uplink ? lanesOf(at, x, y - UPLINK) : [], rect(x, y, width, BAR, { class: "box", rx: 6 }),
+		words(x + 10, y + 16, clip(shortName(at) + (!isMore ? "" : width > cell ? ", continued" : " …"), width - 14), { class: "words on-bar" }));
+	const part = (end, ...inside) => make("g", { class: `vertex${end.isAggregator ? " aggregator" : ""}`, "data-vertex": end.number },
+		make("title", {}, end.name), inside);
+	const wide = Math.max(0, ...ends.map((end) => end.text.length)) * LETTER;
+	const rowOf = (end, x, y) => {
+		const bars = end.lanes.some((lane) => lane.share !== null) ? 40 : 0, right = x + cell - 6, left = right - wide - bars;
+		const room = left - x - 10 - (end.isSlow ? 36 : 0);
+		return part(end, rect(x, y, cell, ROW - 2, { class: "row", rx: 4 }),
+			words(x + 6, y + 13, clip((end.isAggregator ? "Σ " : "") + end.name, room)),
+			bars ? end.lanes.map((lane, i) => [rect(left, y + 3 + 7 * i, 34, 5, { class: "trough" }),
+				rect(left, y + 3 + 7 * i, 34 * lane.share, 5, { class: `band-${lane.band}` })]) : [],
+			end.isSlow ? words(left - 6, y + 13, "slow", { class: "words alarm", "text-anchor": "end" }) : [],
+			words(right, y + 13, end.text, { "text-anchor": "end" }));
+	};
+	const squareOf = (end, x, y) => {
+		const full = end.lanes[0].share >= end.lanes[1].share ? end.lanes[0] : end.lanes[1], high = 13 * (full.share ?? 1);
+		return part(end, rect(x, y, 13, 13, { class: "trough", rx: end.isAggregator ? 6 : 0 }),
+			rect(x, y + 13 - high, 13, high, { class: `band-${full.band}`, rx: end.isAggregator ? 6 : 0 }),
+			end.isSlow ? rect(x - 1, y - 1, 15, 15, { class: "slow" }) : null);
+	};
+	const abreast = isCoarse ? Math.max(1, Math.floor(cell / SQUARE)) : 1, step = isCoarse ? SQUARE : ROW;
+	const list = (of) => ({ width: cell, height: step * Math.ceil(of.length / abreast), put: (x, y) => of.map((end, i) => isCoarse ?
+		squareOf(end, x + SQUARE * (i % abreast), y + SQUARE * Math.floor(i / abreast)) : rowOf(end, x, y + ROW * i)) });
+	const spread = (blocks) => {
+		const rows = [];
+		for (const one of blocks) {
+			const last = rows.at(-1);
+			if (last && last.width + GAP + one.width <= WIDTH) {
+				last.width += GAP + one.width;
+				last.height = Math.max(last.height, one.height);
+				last.blocks.push(one);
+			} else
+				rows.push({ width: one.width, height: one.height, blocks: [one] });
+		}
+		return rows;
+	};
+	const blockOf = (at) => {
+		const own = below.get(at.name), hosts = list(own), isLeaf = !kids.get(at.name).length;
+		const rows = isLeaf ? [{ ...hosts, blocks: [] }] :
+			spread([...own.length ? [hosts] : [], ...kids.get(at.name).map(blockOf)]);
+		const under = isLeaf ? 4 : UPLINK, width = Math.max(...rows.map((row) => row.width));
+		return { width, height: rows.reduce((sum, row) => sum + BAR + under + row.height + GAP, -GAP), isSwitch: true,
+			put: (x, y, uplink = false) => rows.flatMap((row, k) => {
+				const top = y, made = [switchPart(at, k > 0, x, y, row.width, uplink && !k)];
+				y += BAR + under + row.height + GAP;
+				if (isLeaf)
+					made.push(...hosts.put(x, top + BAR + 4));
+				let left = x;
+				for (const one of row.blocks) {
+					made.push(...one.put(left, top + BAR + (one.isSwitch ? UPLINK : 4), true));
+					left += one.width + GAP;
+				}
+				return made;
+			}) };
+	};
+	const roots = spread(switches.filter((at) => !kids.has(at.parent)).map(blockOf)), nodes = [];
+	let y = y0;
+	for (const row of roots) {
+		let x = Math.max(0, (WIDTH - row.width) / 2);
+		for (const one of row.blocks) {
+			nodes.push(...one.put(x, y));
+			x += one.width + GAP;
+		}
+		y += row.height + GAP;
+	}
+	return { nodes, bottom: y };
+};
+
+/* What a map lights up: a switch with its uplinks to the root; an end with those of its leaf. */
+const mapCards = (switches, ends, switchCard, endCard) => {
+	const place = new Map(switches.map((at, i) => [at.name, i]));
+	const upwards = (name) => place.has(name) ? [place.get(name), ...upwards(switches[place.get(name)].parent)] : [];
+	return {
+		link: (i) => ({ title: switches[i].name, words: "switch", vertices: ends.flatMap((end, k) => end.leaf === switches[i].name ? [k] : []),
+			links: upwards(switches[i].name), ...switchCard(i) }),
+		vertex: (i) => ({ title: ends[i].name, words: ends[i].isAggregator ? "aggregator" : "host", vertices: [i], links: upwards(ends[i].leaf),
+			...endCard(i) }),
+	};
+};
+/* A host is slow that has less than most. */
+const slowBelow = (rates) => 0.9 * (rates.filter(Boolean).sort((a, b) => a - b)[Math.floor(rates.filter(Boolean).length / 2)] ?? 0);
+
+/* ---- a cluster file ---- */
+
+const showCluster = () => {
+	const limit = slowBelow(data.hosts.map((host) => host.rate_Bps)), isSlow = (of) => of.rate_Bps !== null && of.rate_Bps < limit;
+	const end = (of, name, isAggregator) => ({ name, leaf: of.leaf, text: gbits(of.rate_Bps), isSlow: !isAggregator && isSlow(of), isAggregator,
+		lanes: [0, 1].map(() => ({ share: null, band: of.rate_Bps ? isSlow(of) ? 4 : 0 : 7 })) });
+	const address = (of) => `${of.address.includes(":") ? `[${of.address}]` : of.address}:${of.port}`;
+	const all = [...data.hosts, ...data.aggregators];
+	const ends = [...data.hosts.map((of) => end(of, of.name, false)), ...data.aggregators.map((of) => end(of, of.address, true))];
+	const under = (name) => [...data.hosts.filter((host) => host.leaf === name).map((host) => host.rate_Bps),
+		...data.switches.filter((at) => at.parent === name).flatMap((at) => under(at.name))];
+	const facts = data.switches.map((at) => {
+		const rates = under(at.name), least = Math.min(at.up_rate_Bps ?? 0, at.down_rate_Bps ?? 0);
+		const hosts_Bps = rates.includes(null) ? 0 : rates.reduce((sum, rate) => sum + rate, 0);
+		return { hosts: rates.length, hosts_Bps, ratio: hosts_Bps && least ? hosts_Bps / least : null };
+	});
+	const ratio = (i) => facts[i].ratio === null ? "?" : `${Number(facts[i].ratio.toPrecision(3))}:1`;
+	const switches = data.switches.map((at, i) => {
+		const lane = (Bps) => ({ share: 1, band: facts[i].ratio === null ? 7 : stepOf(facts[i].ratio, [1.01, 2.01, 4.01, 8.01]), Bps: Bps ?? 0 });
+		return { name: at.name, parent: at.parent, up: lane(at.up_rate_Bps), down: lane(at.down_rate_Bps),
+			lines: !at.up_rate_Bps && !at.down_rate_Bps ? ["not known"] : at.up_rate_Bps === at.down_rate_Bps ? [gbits(at.up_rate_Bps), ratio(i)] :
+				[`↑ ${gbits(at.up_rate_Bps)}`, `↓ ${gbits(at.down_rate_Bps)}`, ratio(i)] };
+	});
+	const part = (share) => share === null ? "" : `${digits(100 * share)} %`;
+	const map = drawMap(switches, ends, 0), narrowest = Math.max(0, ...facts.map((of) => of.ratio ?? 0));
+	const slow = ends.filter((one) => one.isSlow).length, many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+	const headline = [narrowest ? `Uplinks are narrower than their hosts by up to ${Number(narrowest.toPrecision(3))}:1` :
+		"The rates of uplinks or hosts are not known: `tributary cluster measure` finds them", slow ? `${many(slow, "host")} slower than most` : ""]
+		.filter(Boolean).join("; ") + ".";
+	return { title: data.name.split("/").pop(), summary: [many(data.hosts.length, "host"), many(data.switches.filter((_, i) => facts[i].hosts &&
+		data.hosts.some((host) => host.leaf === data.switches[i].name)).length, "leaf").replace("leafs", "leaves"),
+	many(data.aggregators.length, "aggregator")].join(" · "), views: [{
+		headline, drawing: scene(map.bottom, map.nodes, [[null, "oversubscription (hosts' rates over the uplink):"],
+			...["1:1 and less", "to 2:1", "to 4:1", "to 8:1", "more"].map((text, band) => [`stream band-${band}`, text]),
+			["unknown", "not known"], [null, "thickness: rate, up at the left · Σ aggregator"]]),
+		tables: [
+			table("switches", "Switches", ["switch", "above it", "#uplink up", "#uplink down", "#hosts below", "#oversubscription",
+				"#roots"], data.switches.map((at, i) => [at.name, at.parent ?? "", at.parent === null ? "" : gbits(at.up_rate_Bps),
+				at.parent === null ? "" : gbits(at.down_rate_Bps), String(facts[i].hosts), at.parent === null ? "" : ratio(i),
+				part(at.root_share)]), data.switches.map((_, i) => i)),
+			table("ends", "Hosts and aggregators", ["name", "leaf", "#rate", "#share of its leaf", "notes"], ends.map((one, i) =>
+				[one.isAggregator ? address(all[i]) : one.name, one.leaf, one.text, part(all[i].share), [one.isAggregator && "aggregator", one.isSlow && "slow"].filter(Boolean).join()])),
+		],
+		...mapCards(switches, ends, (i) => ({ rows: [["above it", data.switches[i].parent], ["uplink", data.switches[i].parent &&
+			`${gbits(data.switches[i].up_rate_Bps)} up, ${gbits(data.switches[i].down_rate_Bps)} down`], ["hosts below", `${facts[i].hosts}, ${gbits(facts[i].hosts_Bps)}`],
+		["oversubscription", data.switches[i].parent && ratio(i)], ["roots", part(data.switches[i].root_share)]] }),
+		(i) => ({ rows: [["leaf", ends[i].leaf], ["port", all[i].port], ["rate", ends[i].text], ["share of its leaf", part(all[i].share)]],
+			warnings: [ends[i].isSlow && "slower than most hosts: every collective waits for it"] })),
+	}] };
+};
+
+/* ---- a simulated cluster ---- */
+
+const caseName = (one) => [one.algorithm || data.collective, one.order && `order ${one.order}`].filter(Boolean).join(", ");
+const isBound = (one) => one.form === "lower-bound";
+const caseTime = (one) => (isBound(one) ? "at least " : "") + time(one.time_s);
+const loadBand = (load) => stepOf(load, [0.2, 0.4, 0.6, 0.85]);
+
+/* How long each case takes; what is only a bound has an open end. */
+const drawCases = () => {
+	const LINE = 52, most = Math.max(...data.cases.map((one) => one.time_s)), best = Math.min(...data.cases.map((one) => one.time_s));
+	const bar = (one, i) => {
+		const wide = Math.max(2, (WIDTH - 190) * one.time_s / (most || 1)), y = LINE * i;
+		const times = best ? (one.time_s / best).toFixed(2) : "1.00";
+		return make("g", { class: "vertex", "data-vertex": i }, make("title", {}, caseName(one)),
+			rect(0, y, WIDTH, LINE - 6, { class: "row", rx: 4 }), words(6, y + 14, clip(caseName(one), WIDTH - 12)),
+			rect(6, y + 21, wide, 18, { class: isBound(one) ? "bar bound" : one.time_s === best ? "bar best" : "bar" }),
+			words(wide + 14, y + 35, `${caseTime(one)}, ${times} ×`, one.time_s === best ? { class: "words strong" } : {}));
+	};
+	return scene(LINE * data.cases.length, data.cases.map(bar), [["stream best", "fastest"], ["stream slower", "others"],
+		...data.cases.some(isBound) ? [["unknown", "no less than that"]] : [], [null, "×: over the fastest; Enter or a click shows the case"]]);
+};
+
+/* Links that carry the same at all times share a line. */
+const drawTimeline = (one, links, y0) => {
+	const LINE = 44, HIGH = 22, alike = new Map();
+	for (const { link, points } of one.timeline) {
+		const key = JSON.stringify([points, links.get(link).capacity_Bps]);
+		alike.set(key, [...alike.get(key) ?? [], { link, points }]);
+	}
+	const lines = [...alike.values()], end = y0 + 26 + LINE * lines.length, at = (s) => (WIDTH * Math.min(1, s / one.time_s)).toFixed(1);
+	const line = ([{ link, points }, ...others], i) => {
+		const y = y0 + 26 + LINE * i + 16, { capacity_Bps, load } = links.get(link);
+		const steps = points.map(([s, Bps], k) => `H${at(s)}V${(y + HIGH * (1 - Math.min(1, Bps / capacity_Bps))).toFixed(1)}H${
+			at(points[k + 1]?.[0] ?? one.time_s)}`);
+		return [words(0, y - 5, `${link}${others.length ? ` and ${others.length} alike` : ""}: ${digits(100 * load)} %`),
+			rect(0, y, WIDTH, HIGH, { class: "trough" }), make("path", { class: `band-${loadBand(load)}`, d: `M0 ${y + HIGH}${steps.join("")}V${y + HIGH}Z` })];
+	};
+	const ticks = (WIDTH < 600 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [make("path", { class: "tick", d: `M${WIDTH * part} ${y0 + 40}V${end}` }),
+		words(WIDTH * part, end + 14, part ? time(one.time_s * part) : "0", { "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" })]);
+	return one.timeline.length ? { bottom: end + 24, nodes: [words(0, y0 + 12, "The fullest links over time", { class: "words strong" }),
+		...lines.flatMap(line), ...ticks.flat()] } : { bottom: y0, nodes: [] };
+};
+
+const showSimulation = () => {
+	const kinds = ["nic", "uplink", "aggregator", "inside"], LINKS_MAX = 100;
+	const cases = () => table("cases", "Cases; bytes on the busiest link of each kind, over those of a rank",
+		["case", "#time, ms", "#algbw, GB/s", "#busbw, GB/s", "#NIC", "#uplink", "#aggregator", "#inside"],
+		data.cases.map((one) => [caseName(one) + (isBound(one) ? " (lower bound)" : ""), digits(one.time_s * 1e3),
+			...[one.algbw_Bps, one.busbw_Bps].map((Bps) => Bps === null ? "-" : digits(Bps / 1e9)),
+			...kinds.map((kind) => digits(Math.max(0, ...one.links.filter((link) => link.kind === kind).map((link) => link.bytes))
+				/ data.bytes))]));
+	const linksOf = (one) => table("links", one.links.length > LINKS_MAX ? `The ${LINKS_MAX} fullest of ${one.links.length} links` : "Links",
+		["link", "kind", "#capacity", "#over a rank's bytes", "#busy", "load"], [...one.links].sort((a, b) => b.load - a.load).slice(0, LINKS_MAX)
+			.map((link) => [link.name, link.kind, { text: link.capacity_Bps ? gbits(link.capacity_Bps) : "?", value: link.capacity_Bps ?? 0 },
+				digits(link.bytes / data.bytes), { text: time(link.busy_s), value: link.busy_s },
+				{ text: `${digits(100 * link.load)} %`, value: link.load, parts: meter(link.load, `band-${loadBand(link.load)}`) }]));
+	const viewOf = (one) => {
+		const links = new Map(one.links.map((link) => [link.name, link]));
+		const lane = (name) => {
+			const link = links.get(name), share = Math.min(1, link?.load ?? 0);
+			return { share, band: loadBand(share), Bps: link ? link.capacity_Bps ?? 0 : 1 };
+		};
+		const nics = [...data.nics.map((nic) => ({ ...nic, isAggregator: false })), ...data.aggregator_nics.map((nic) => ({ ...nic, isAggregator: true }))];
+		const limit = slowBelow(data.nics.map((nic) => links.get(nic.out)?.capacity_Bps));
+		const ends = nics.map((nic) => {
+			const lanes = [lane(nic.out), lane(nic.in)];
+			return { name: nic.out.replace(/ out$/, ""), leaf: nic.switch, lanes, isAggregator: nic.isAggregator,
+				text: percent(Math.max(lanes[0].share, lanes[1].share)), isSlow: !nic.isAggregator && lanes.some((of) => of.Bps > 1 && of.Bps < limit) };
+		});
+		const switches = data.switches.map((at) => {
+			const [up, down] = [lane(at.up), lane(at.down)], both = [up, down].map((of) => of.Bps ? percent(of.share) : "?");
+			return { name: at.name, parent: at.parent, up, down, lines: both[0] === both[1] ? [both[0]] : [`↑ ${both[0]}`, `↓ ${both[1]}`] };
+		});
+		const rows = (names) => names.flatMap(([way, name]) => {
+			const link = links.get(name);
+			return link ? [[way, `${digits(link.bytes / data.bytes)} × a rank's bytes, busy for ${time(link.busy_s)}`],
+				["", link.capacity_Bps ? `${digits(100 * link.load)} % of ${gbits(link.capacity_Bps)}` : "bounds nothing"]] : [[way, "nothing"]];
+		});
+		const full = (names) => [names.some((name) => links.get(name)?.load > 0.98) && "full"];
+		const map = drawMap(switches, ends, 0), line = drawTimeline(one, links, map.bottom + 10);
+		return {
+			name: caseName(one), headline: `${caseName(one)}: ${caseTime(one)}, ${isBound(one) ? "at most " : ""}${rate(one.algbw_Bps)}`,
+			drawing: scene(line.bottom, [...map.nodes, ...line.nodes], [[null, "bytes over what the link could have carried:"],
+				...["below 20 %", "20 to 40 %", "40 to 60 %", "60 to 85 %", "85 % and more"].map((text, band) => [`stream band-${band}`, text]),
+				[null, "thickness: rate · up or out at the left or above · Σ aggregator"]]),
+			tables: [cases(), linksOf(one)],
+			...mapCards(switches, ends,
+				(i) => ({ rows: data.switches[i].parent === null ? [] : rows([["up", data.switches[i].up], ["down", data.switches[i].down]]),
+					warnings: full([data.switches[i].up, data.switches[i].down]) }),
+				(i) => ({ rows: [["leaf", ends[i].leaf], ...rows([["out", nics[i].out], ["in", nics[i].in]])],
+					warnings: [...full([nics[i].out, nics[i].in]), ends[i].isSlow && "slower than most hosts"] })),
+		};
+	};
+	const all = data.cases.length < 2 ? [] : [{ name: "all cases", headline: data.answer, drawing: drawCases(), tables: [cases()],
+		open: (i) => i + 1, vertex: (i) => ({ title: caseName(data.cases[i]), words: "", links: [], vertices: [i],
+			rows: [["time", caseTime(data.cases[i])], ["algbw", rate(data.cases[i].algbw_Bps)], ["busbw", rate(data.cases[i].busbw_Bps)],
+				["fullest", data.cases[i].busiest[0]]] }) }];
+	return { title: data.name, summary: `${data.hosts} hosts · ${data.collective} of ${size(data.bytes)} a rank · simulated`,
+		views: [...all, ...data.cases.map(viewOf)] };
+};

@@ -1,0 +1,120 @@
+/* Machines: what each link carries, and the channels of a plan. */
+
+/* ---- a machine ---- */
+
+/* How vertices and links of a machine are shown, with what a view says of a link: { rows, warnings, brief }. */
+const machineCards = (machine, say) => {
+	const place = new Map(machine.vertices.map((vertex, i) => [vertex.name, i]));
+	const ends = machine.links.map((link) => [place.get(link.lower), place.get(link.upper)]);
+	return {
+		link: (i) => ({ title: `${machine.links[i].lower} ↔ ${machine.links[i].upper}`, words: machine.links[i].description,
+			...say(i), links: [i], vertices: ends[i] }),
+		vertex: (i) => {
+			const vertex = machine.vertices[i], mine = ends.flatMap((both, link) => both.includes(i) ? [link] : []);
+			return { title: vertex.name, words: vertex.description, links: mine, vertices: [i, ...mine.flatMap((link) => ends[link])],
+				rows: [["PCI", vertex.bus_id], ["interface", vertex.nic?.interface],
+					["model", vertex.model !== vertex.description ? vertex.model : ""],
+					...mine.slice(0, 8).map((link) => [machine.links[link].description, say(link).brief])] };
+		},
+	};
+};
+
+const showRates = () => {
+	const [drawing] = drawings;
+	const worse = (link) => [link.up, link.down].filter((lane) => lane.share_of_nominal !== null)
+		.sort((a, b) => a.share_of_nominal - b.share_of_nominal)[0];
+	const sure = (lane) => lane.provenance === "at_least" ? "at least " : "";
+	const provenance = ({ up, down }) => up.provenance === down.provenance ? known[up.provenance] :
+		`up ${known[up.provenance]}, down ${known[down.provenance]}`;
+	const spread = ({ up, down }) => up.spread || down.spread ? `±${(Math.max(up.spread, down.spread) * 100).toFixed(1)} %` : "";
+	const isBottleneck = (link) => link.up.bottleneck || link.down.bottleneck;
+	const say = (i) => {
+		const link = data.links[i], lane = worse(link), date = Math.max(link.up.date_s, link.down.date_s);
+		return {
+			rows: [["up", withUnit(capacity(link.up))], ["down", withUnit(capacity(link.down))],
+				["nominal", link.nominal_Bps ? withUnit(GBps(link.nominal_Bps)) : ""],
+				["share", lane ? `${sure(lane)}${(lane.share_of_nominal * 100).toFixed(0)} % of nominal` : ""],
+				["known by", provenance(link)], ["spread", spread(link)],
+				["date", date ? new Date(date * 1e3).toISOString().slice(0, 10) : ""], ["slot", link.pci?.port]],
+			warnings: [link.degraded && "trained at " + link.degraded, isBottleneck(link) && "bottleneck of all-to-all traffic"],
+			brief: `↑ ${withUnit(capacity(link.up))}   ↓ ${withUnit(capacity(link.down))}`,
+		};
+	};
+	const rateCell = (of) => ({ text: capacity(of), value: of.rate_Bps ?? 0 });
+	const shareCell = (link, i) => {
+		const lane = worse(link), stream = drawing.querySelectorAll(`[data-link="${i}"] .stream`)[lane === link.up ? 0 : 1];
+		return lane ? { text: `${lane.provenance === "at_least" ? "≥" : ""}${(lane.share_of_nominal * 100).toFixed(0)} %`,
+			value: lane.share_of_nominal * 100, parts: meter(lane.share_of_nominal, stream.classList[1]) } : { text: "", value: 9999 };
+	};
+	const linkRow = (link, i) => [link.lower, link.upper, { value: link.description, parts: [link.description + " ",
+		link.degraded && make("span", { class: "warn" }, link.degraded), isBottleneck(link) && make("span", { class: "tag" }, "bottleneck"),
+	].filter(Boolean) }, rateCell(link.up), rateCell(link.down), link.nominal_Bps ? GBps(link.nominal_Bps) : "", shareCell(link, i),
+	provenance(link), spread(link)];
+	const tables = [table("links", "Links, GB/s",
+		["from", "to (nearer the CPU)", "link", "#up", "#down", "#nominal", "of nominal", "known by", "#spread"],
+		data.links.map(linkRow), data.links.map((_, i) => i))];
+	if (data.limits.length)
+		tables.push(table("limits", "Not all at once, GB/s", ["limit", "#together", "over"],
+			data.limits.map((limit) => [limit.name, rateCell(limit.capacity), limit.members.join(", ")])));
+	if (data.pairs.length)
+		tables.push(table("pairs", "Pairs of GPUs, GB/s", ["from", "to", "class", "P2P", "#by P2P", "#through host memory"],
+			data.pairs.map((pair) => [pair.from, pair.to, pair.class, pair.p2p_works ? "yes" : "no", rateCell(pair.p2p),
+				rateCell(pair.host)])));
+	return { title: data.name ?? "Machine", summary: `${data.summary} · GB/s`,
+		views: [{ headline: data.bottleneck, drawing, tables, ...machineCards(data, say) }] };
+};
+
+/* ---- channels ---- */
+
+const showPlan = () => {
+	const { machine } = data;
+	const links = new Map(machine.links.flatMap((link, i) => [[link.up.name, i], [link.down.name, i]]));
+	const lanes = new Map(machine.links.flatMap((link) => [[link.up.name, link.up], [link.down.name, link.down]]));
+	const view = (maker, pattern, drawing) => {
+		const graph = maker[pattern], loads = new Map(graph.loads.map((load) => [load.name, load]));
+		const flows = [...drawing.querySelectorAll(".legend [data-flow]")].map((item) => Number(item.dataset.flow));
+		const loadWords = (lane) => {
+			const load = loads.get(lane.name);
+			if (!load || !load.load_Bps)
+				return "";
+			return load.share === null ? `${GBps(load.load_Bps)} GB/s, its capacity is not known` :
+				`${GBps(load.load_Bps)} of ${capacity(lane)} GB/s, ${percent(load.share)}`;
+		};
+		const say = (i) => {
+			const { up, down } = machine.links[i], [upWords, downWords] = [up, down].map(loadWords);
+			const crossing = flows.map((flow) => [flow, ...[up, down].map((lane) => graph.channels[flow].crossings[lane.name] ?? 0)]);
+			return {
+				rows: [["up", upWords || "nothing"], ["down", downWords || "nothing"], ...crossing
+					.filter(([, ups, downs]) => ups || downs)
+					.map(([flow, ups, downs]) => [`channel ${flow}`, `${ups} × up, ${downs} × down`])],
+				warnings: [[up, down].some((lane) => loads.get(lane.name)?.full) && "full: the channels cannot be any faster"],
+				brief: upWords || downWords ? `↑ ${upWords || "nothing"}   ↓ ${downWords || "nothing"}` : "",
+			};
+		};
+		const loadRow = (load) => {
+			const lane = lanes.get(load.name), most = lane ? capacity(lane) : GBps(load.capacity_Bps);
+			return [load.name, String(load.crossings), GBps(load.load_Bps), most, load.share === null ? { text: "", value: -1 } :
+				{ text: percent(load.share), value: load.share * 100, parts: meter(load.share, load.full ? "full" : "band-0") }];
+		};
+		const hopRows = graph.channels.flatMap((channel, i) => channel.hops.map((hop) => [String(i), hop.from, hop.to, hop.class,
+			hop.way === "host" ? "through host memory" : "direct"]));
+		return {
+			name: maker === data ? pattern : `${pattern}, NCCL`, headline: graph.summary, drawing,
+			note: `By ${maker.maker}. ${graph.bottleneck ?? ""}`,
+			tables: [
+				table("loads", "Loads, GB/s", ["what", "#crossings", "#load", "#capacity", "full"], graph.loads.map(loadRow),
+					graph.loads.map((load) => links.get(load.name))),
+				table("hops", graph.copies > 1 ? `Channels, ${graph.copies} of each` : "Channels",
+					["#channel", "from", "to", "class", "way"], hopRows),
+			],
+			...machineCards(machine, say),
+			flow: (flow) => ({ title: `Channel ${flow}`, words: graph.channels[flow].gpus.join(" "),
+				rows: [["rate", graph.rate_Bps === null ? "" : withUnit(GBps(graph.rate_Bps))]] }),
+		};
+	};
+	const makers = [data, data.compared].filter(Boolean);
+	const shown = makers.flatMap((maker) => ["ring", "tree", "chain", "direct"].filter((pattern) => maker[pattern])
+		.map((pattern) => [maker, pattern]));
+	return { title: machine.name ?? "Machine", summary: `Channels for ${data.summary} · GB/s`,
+		views: shown.map(([maker, pattern], i) => view(maker, pattern, drawings[i])) };
+};

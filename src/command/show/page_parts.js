@@ -1,0 +1,74 @@
+"use strict";
+/*
+ * The viewer of --html: this file and page_machine.js, page_fabric.js and page.js after it are one script. It has what the command's
+ * --json prints (#data) and makes a page of it, by its format. Drawings that --svg writes stand in the page as they are: the viewer
+ * takes the legend out, so that it wraps, and answers to the pointer and to keys. Here is what all formats have in common.
+ */
+const data = JSON.parse(document.getElementById("data").textContent);
+const drawings = [...document.querySelectorAll("body > svg")];
+
+/* ---- elements ---- */
+
+const SVG = new Set(["svg", "g", "path", "rect", "text", "title"]);
+const make = (name, attributes, ...inside) => {
+	const node = SVG.has(name) ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+	for (const [key, value] of Object.entries(attributes ?? {}))
+		if (value !== undefined && value !== null)
+			node.setAttribute(key, value);
+	node.append(...inside.flat(Infinity).filter((one) => one !== undefined && one !== null));
+	return node;
+};
+const meter = (share, className) => make("span", { class: "meter" },
+	make("b", { class: className, style: `width:${Math.min(share, 1) * 100}%` }));
+
+/*
+ * A table that sorts by its columns. heads: "#rate" is one of numbers. A cell is a text, or { text, value, parts }: what it sorts
+ * by, and elements around the text. links: the link that each row is of; a click on the row shows it.
+ */
+const table = (name, title, heads, rows, links) => {
+	const isNumber = heads.map((head) => head.startsWith("#"));
+	const cell = (one, column) => {
+		const { text, value, parts } = typeof one === "object" ? one : { text: one };
+		return make("td", { class: isNumber[column] ? "number" : undefined, "data-value": value }, parts, text);
+	};
+	const body = make("tbody", {}, rows.map((row, i) => make("tr", { "data-row": links?.[i] }, row.map(cell))));
+	const head = make("tr", {}, heads.map((text, column) => {
+		const th = make("th", { class: isNumber[column] ? "number" : undefined, tabindex: 0 }, text.replace("#", ""));
+		const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+		const sort = () => {
+			const way = th.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+			for (const other of head.cells)
+				other.removeAttribute("aria-sort");
+			th.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
+			body.append(...[...body.rows].sort((a, b) => way * value(a).localeCompare(value(b), "en", { numeric: true })));
+		};
+		th.addEventListener("click", sort);
+		th.addEventListener("keydown", (event) => event.key === "Enter" && sort());
+		return th;
+	}));
+	body.addEventListener("click", (event) => {
+		const row = event.target.closest("tr[data-row]");
+		if (row)
+			showInPicture(row.dataset.row);
+	});
+	return [make("h2", {}, title), make("table", { class: name }, make("thead", {}, head), body)];
+};
+
+/* ---- numbers in words ---- */
+
+const GBps = (rate) => rate ? (rate / 1e9).toFixed(rate >= 99.95e9 ? 0 : rate >= 9.995e9 ? 1 : 2) : "?";
+const capacity = (of) => {
+	const rate = GBps(of.provenance === "unknown" ? 0 : of.rate_Bps);
+	const signs = { assumed: `~${rate}`, nominal: `(${rate})`, at_least: `≥${rate}` };
+	return rate === "?" ? rate : signs[of.provenance] ?? rate;
+};
+const withUnit = (words) => words === "?" ? words : words + " GB/s";
+const percent = (share) => Math.floor(share * 100 + 0.01) + " %";
+const digits = (value) => String(Number(value.toPrecision(4)));
+const time = (s) => s >= 1 ? digits(s) + " s" : s >= 1e-3 ? digits(s * 1e3) + " ms" : digits(s * 1e6) + " us";
+const rate = (Bps) => Bps === null ? "-" : digits(Bps / 1e9) + " GB/s";
+const size = (bytes) => {
+	const power = Math.min(3, Math.floor(Math.log2(Math.max(bytes, 1)) / 10));
+	return digits(bytes / 1024 ** power) + " " + ["B", "KiB", "MiB", "GiB"][power];
+};
+const known = { unknown: "unknown", assumed: "assumed", nominal: "nominal", at_least: "lower bound", measured: "measured" };
