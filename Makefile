@@ -44,7 +44,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
 	-Wpointer-arith -Wundef -Wwrite-strings
 STD := -std=c11 -D_GNU_SOURCE
 INCLUDES := -Isrc -Iinclude
-ALL_CFLAGS := $(STD) -O2 -g -fPIC -fvisibility=hidden -pthread $(WARNINGS) -DTRIBUTARY_VERSION='"$(VERSION)"'
+# No trace of where it was built: the same source makes the same bytes anywhere.
+ALL_CFLAGS := $(STD) -O2 -g -ffile-prefix-map='$(CURDIR)'=. -fPIC -fvisibility=hidden -pthread $(WARNINGS) -DTRIBUTARY_VERSION='"$(VERSION)"'
 ALL_LDFLAGS := -pthread -Wl,--as-needed
 LIBS := -lm -ldl
 # Of the command and the tests; the plugin takes libc alone.  Last after our own archives, so that --as-needed drops what is

@@ -19,12 +19,18 @@ rpm: ## the same as rpm packages in O/rpm
 modulefile: ## prints a module file (Lmod, Environment Modules) for what was installed with the same PREFIX and LIBDIR
 	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|' packaging/modulefile
 
+.PHONY: release-notes
+release-notes: ## prints what CHANGELOG.md says of this version, or else of what is not released
+	@awk -v version="$$(grep -q '^## \[$(VERSION)\]' CHANGELOG.md && echo '$(VERSION)' || echo Unreleased)" \
+		'/^## / { on = index($$0, "[" version "]"); next } on' CHANGELOG.md
+
 # Each is installed where nothing else is, used and removed.
 .PHONY: check-packages
 check-packages: deps-packages ## the packages: built, installed into empty roots, used and removed (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all
 	@PYTHON='$(PYTHON)' $(RUN) --logs '$(O)/logs-packages' --timeout 1200 --only '$(T)' \
 		'packages/wheel=packaging/check-wheel $(O) $(VERSION) $(SUITE)' \
+		'packages/reproducible=packaging/check-reproducible $(VERSION)' \
 		'packages/debian=packaging/check-system debian $(O)/debian $(VERSION)' \
 		'packages/rpm=packaging/check-system rpm $(O)/rpm $(VERSION)' \
 		'packages/modulefile=packaging/check-modulefile $(O) $(VERSION)'
