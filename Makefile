@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Tributary: one Makefile, out of tree, quiet.  `make help` lists the targets.
 #
 #   O=dir      where everything built goes (default: build)

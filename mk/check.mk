@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Tests, and the gates: rules that the tree itself must keep.
 
 # TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side:
@@ -6,7 +7,7 @@ TIMEOUT ?= 240
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 RUN := tests/gates/run-tests
-GATES := check-abi check-imports check-layers check-circles check-size check-words check-docs check-gates
+GATES := check-abi check-imports check-layers check-circles check-size check-license check-words check-docs check-gates
 # In a sanitized or fault build the plugin imports other things, and the texts are the same: no gates.
 ifneq ($(SAN)$(filter 1,$(FAULTS)),)
 GATES :=
@@ -138,6 +139,9 @@ check-circles: $(CIRCLE_OBJECTS) ## no two files use each other, but for tests/g
 
 check-size: ## in src no function over 60 lines, no file over 600
 	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/size.awk' $$(find src include perf tests -name '*.[ch]' 2>/dev/null | sort)
+
+check-license: ## every source file has its SPDX line
+	@tests/gates/license '$(GATE_ROOT)'
 
 check-words: ## names as tests/gates/words.txt has them, functions with the name of their folder or file
 	@$(PYTHON) tests/gates/words.py '$(GATE_ROOT)' '$(WORDS)'

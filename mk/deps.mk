@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Packages: what is missing is found, shown and installed with apt.
 
 # What a fresh Debian or Ubuntu lacks.  package=what to look for: a command, or a header.  `make deps` reads this list.

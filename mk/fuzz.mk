@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Fuzzers and benchmarks.
 
 .PHONY: fuzz run-fuzz bench

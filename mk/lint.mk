@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Other compilers, static checkers, formatting.
 
 .PHONY: lint lint-compilers lint-tidy lint-cppcheck format check-format

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A man page of section 5 from a page of docs/format: man5.py NAME CLAUSE PAGE.md. Knows the Markdown that those pages have."""
 import re
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Packages, each made by one target.
 
 # Debian's suite in which the wheel's programs are built; empty: here, with what this system has.

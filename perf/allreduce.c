@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * allreduce: sums floats over all ranks as NCCL's proxies do it: ring, tree, or the calls of CollNetChain, through any NCCL
  * plugin; with --floor also over plain TCP sockets, with --vs over another plugin, with --peer beside another program, all in

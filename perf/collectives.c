@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * collectives: AllReduce, AllGather, ReduceScatter, AlltoAll and sendrecv through one NCCL plugin and through another, in
  * turns: what `tributary bench` runs where there is no NCCL. What NCCL would choose is chosen here: AllReduce goes by ring or

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's Gloo as a side of `allreduce --peer`: perf/common/peer.h says what is said over standard input and output.
 
 Run by itself (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) it answers the same lines. Without PyTorch: skipped.

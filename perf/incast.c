@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * incast: every sending rank sends one message to its receiver at the same moment, round after round. Ranks 0 to
  * receivers - 1 receive (they are processes of one host), the others send; sender s goes to receiver s mod receivers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * p2p: one sender, one receiver, any NCCL net plugin, and beside it in the same run a plain TCP loop (--floor), another
  * plugin (--vs) and iperf3 (--iperf3). Rank 0 commands: each measurement is a block that it announces and rank 1 joins,

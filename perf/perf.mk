@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `make bench` runs once everything is built. NAME=ring8 for one row; see perf/run list.
 .PHONY: run-bench
 run-bench: all

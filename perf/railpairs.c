@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * railpairs: what rings that leave a host by another NIC than they came in by would bring on two hosts, if they went in
  * pairs (one comes in by A and leaves by B, the other the other way round), as NCCL plans them by default. By the planner

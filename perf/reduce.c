@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reduce: sums of several arrays by the kernels of src/reduce, on one core, beside the best of several plain loops that only read
  * the same arrays and write one, in turns. Needs no network.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """perf/results.py [--root DIR] [--check]: writes perf/RESULTS.md from perf/results/*.txt and perf/targets.tsv.
 
 No figure of RESULTS.md is typed by hand: each is found in a recorded text. A text begins with its title and lines

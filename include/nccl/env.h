@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's environment interface, versions 1 (from NCCL 2.28.7) and 2 (from 2.30.7, which looks for version 1, too). NCCL
  * asks getEnv in place of the C library's function, at the moment of use, on the thread that uses the value. A text must

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What NCCL's tuner plugins get at init, in versions 5 and 6 of the interface: one shape for both.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's tuner interface, version 2: known to NCCL from 2.21.5 on.
  * getCollInfo names one algorithm and protocol.

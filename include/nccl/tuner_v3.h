@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's tuner interface, version 3: known to NCCL from 2.22.3 on.
  * getCollInfo edits a table of costs instead: cost_table[algorithm][protocol], microseconds, num_algo by num_proto.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's tuner interface, version 4: known to NCCL from 2.24.3 on.
  * getCollInfo also learns whether the user's buffers are registered.

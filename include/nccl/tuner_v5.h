@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's tuner interface, version 5: known to NCCL from 2.28.3 on.
  * init gets the communicator's id, its NVLink domains and the model's constants, which it may change.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's tuner interface, version 6: known to NCCL from 2.30.3 on.
  * Adds getChunkSize.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What all versions of NCCL's plugin interfaces share: enums, limits, callbacks and small structs. They are declared
  * from NCCL's binary layout (x86-64 and arm64 Linux) under names of our own, so that this header and a real nccl.h can

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's net and collnet interfaces, version 10: known to NCCL from 2.26.2 on.
  * Adds the profiler callback and handles, and the traffic class of a connection.

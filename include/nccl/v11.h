@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's net and collnet interfaces, version 11: known to NCCL from 2.28.3 on.
  * init runs once for every communicator, and a context comes back in listen, connect and finalize.

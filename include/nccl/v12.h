@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's net and collnet interfaces, version 12: known to NCCL from 2.30.3 on.
  * Virtual devices of up to 8 members, and the rail and plane of a device.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's net and collnet interfaces, version 6: known to NCCL 2.16 and earlier.
  * One process-wide init; int sizes for registration and for transfers.

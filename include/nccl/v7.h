@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's net and collnet interfaces, version 7: known to NCCL from 2.19.1 on.
  * Adds the device handle of offloaded receives to connect and accept, getDeviceMr and irecvConsumed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's net and collnet interfaces, version 8: known to NCCL from 2.20.3 on.
  * Registration sizes become size_t, and collnet gets iallgather and ireducescatter.

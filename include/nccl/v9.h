@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's net and collnet interfaces, version 9: known to NCCL from 2.24.3 on.
  * Transfer sizes become size_t; virtual devices (makeVDevice) and the greatest message come in.

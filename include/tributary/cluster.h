@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who is on which leaf switch, and how wide the links between the leaves are: the cluster, as its file says it. A pure
  * value: reading takes text and gives a cluster or a place and a reason; nothing is looked up. docs/format/cluster-file.md has

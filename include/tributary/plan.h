@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Channels for NCCL, planned from link capacities. Pure and deterministic: the same graph and request give the same plan
  * in every process. Any thread; nothing is kept between calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long a collective takes on given channels: NCCL's own cost model (nccl: graph/tuning.cc, as facts), with rates that
  * were measured. time = latency + bytes / rate. docs/design/planner.md has the formulae.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine graph: what is in a machine (or a cluster), how it is joined, and how much each link carries. Pure: no
  * I/O, no clock, no log. One thread at a time for each struct topology.

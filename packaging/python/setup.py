@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel holds programs of one machine and no module of Python's own ABI: one wheel for every Python."""
 import os
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tributary bench`: the same operations with Tributary and without it, in turns, and one sentence about them.
 
 src/command/bench.c has the options and their help, and starts this with them. What is run:

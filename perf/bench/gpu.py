@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's collectives with Tributary and without it, in turns, on this machine's GPUs or between a launcher's ranks.
 
 Two groups of ranks live side by side, one for each side, and only one of them works at a time. A pair of timings is taken

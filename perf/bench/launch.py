@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command that has an end: it, and all that it started."""
 import collections
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of nccl-tests, and the table that they print. Pure, but for looking for the programs."""
 import os
 import re

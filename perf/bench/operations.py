@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The collectives that are checked and timed: buffers, the call, the result it must have, and nccl-tests' factors.
 
 `t` is the torch module and `d` torch.distributed; they are handed in, so that this file can be read without PyTorch.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a launcher starts as one rank of `tributary bench`: rank.py CONFIG, base64 of JSON, which no shell on the way changes."""
 import base64
 import json

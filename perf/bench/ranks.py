@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks that answer questions, each a process of its own: one for each GPU of this machine; several on one GPU, each with its own
 NCCL_HOSTID, so that NCCL takes them for hosts; or those of a launcher.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two sides of a comparison: what their environments differ in, and what NCCL's log must show of each. Pure.
 
 "with" has what `tributary env` prints. "without" is the environment as it is now, less the plugin, and with it less the

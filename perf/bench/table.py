@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cases as nccl-tests' columns, as CSV, and as JSON. Pure."""
 import statistics
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From pairs of timings to one sentence. Pure.
 
 A case is one operation at one size, with the times of each side, pair by pair. The ratio of a pair is how many times as fast

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """One rank. Reads a question a line, answers a line: {"wrong": n} for a check, {"us": t, "wrong": n} for a timing.
 
 TRIBUTARY_GPU_BACKEND=gloo runs it on the CPU, to test the tests where there is no GPU.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command line of a benchmark: a table of options. `--name VALUE` and `--name=VALUE`; a flag takes no value.
  * args_parse() prints help or one line about what is wrong and says so. Main thread only.

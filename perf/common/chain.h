@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank's part of an AllReduce of floats through a plugin's collnet table, in the pattern in which NCCL's proxy calls it
  * for CollNetChain with one GPU a node.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Time and waiting for the benchmarks. Any thread. */
 #ifndef TRIBUTARY_PERF_CLOCK_H
 #define TRIBUTARY_PERF_CLOCK_H

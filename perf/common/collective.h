@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank's part of an AllReduce of floats, ring or tree, or of its halves in a ring, stepped like NCCL's proxy and kernel in turn: each round gives
  * every connection one post and one test and then moves at most one slice of each stage.

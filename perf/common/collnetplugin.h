@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Drives the collnet table of any NCCL net plugin as NCCL does, whatever version of the interface it exports (v6 to v12).
  * It belongs to the library of a struct netplugin, whose net table is initialised first, as NCCL does it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Something that moves messages between two ranks: a plugin, or the plain TCP loop. Rank 0 streams to rank 1, or the two
  * play ping-pong. Both kinds use the same buffers in the same order, and the same poller.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank's use of a plugin: a context on one device, and the connections to other ranks that a benchmark needs.
  * Set-up and tear-down only; data goes through netplugin.h directly.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank's part of AlltoAll, or of sendrecv around the ring, stepped like NCCL's proxies and kernels: every other rank is a
  * sender and a receiver of its own, with slices as NCCL cuts them between hosts, and all go at once.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One one-way connection that carries one message at a time, over a plugin or as a plain TCP socket, driven step by step
  * so that one thread can look after many. lane_begin() hands it a message, lane_step() moves it.

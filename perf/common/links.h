@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes, packets and drops of every link of the test-bed, asked for while a benchmark runs on it: TB_COUNTERS is the
  * descriptor of a socket to the test-bed, which the first rank alone has. Between two questions the difference belongs to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Drives any NCCL net plugin as NCCL does, whatever version of the interface it exports (v6 to v12).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside of netplugin: the slots of whichever table was chosen, in one struct. Where a slot changed its type between
  * versions there is one member for each type, named after the first version that has it; the others are NULL.

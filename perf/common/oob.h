@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ranks of a benchmark among themselves: a star of TCP connections around rank 0, found by RANK, WORLD_SIZE,
  * MASTER_ADDR and MASTER_PORT as torchrun and the test-bed set them. Blocking, with a time-out; used outside of what is

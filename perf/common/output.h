@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a benchmark prints: a table of aligned columns, the same figures as JSON lines, and a progress line on stderr
  * when that is a terminal. One rank prints; the others call nothing here. Main thread.

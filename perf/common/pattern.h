@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recognisable bytes: what a message must hold, from its seed alone. Pure; any thread. */
 #ifndef TRIBUTARY_PERF_PATTERN_H
 #define TRIBUTARY_PERF_PATTERN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Another program as one side of a comparison: each rank starts it once beside itself, and it runs an AllReduce of floats
  * whenever it is told to, so that both sides take turns on the same links.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A one-way connection as NCCL's proxy and kernel share it: PIPE_SLOTS buffers of a slice each, filled at one end by the
  * "kernel" (the caller), sent by the "proxy" (pipe_step), received into the slots of the other end and consumed there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "reduce.h"
 
 void reduce_add(float *to, const float *a, const float *b, size_t count)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sums of the AllReduce benchmarks, and data whose sum is known for every element. Pure; any thread. */
 #ifndef TRIBUTARY_PERF_REDUCE_H
 #define TRIBUTARY_PERF_REDUCE_H

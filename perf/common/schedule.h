@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each rank does in a collective, as lists of slices. Pure; any thread.
  *

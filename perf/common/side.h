@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One side of a comparison of AllReduces: an algorithm over a plugin or over plain TCP, a plugin's collnet, or another
  * program. All sides of a benchmark reduce the same floats (reduce.h), in turns.

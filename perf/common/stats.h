@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Order statistics, and how sure a median of ratios is. Pure; any thread. */
 #ifndef TRIBUTARY_PERF_STATS_H
 #define TRIBUTARY_PERF_STATS_H

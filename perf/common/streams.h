@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What memory gives one core: plain loops that read several arrays and write one, in the ways that memory may like. Any
  * thread; pure.

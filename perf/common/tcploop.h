@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The floor: the least that TCP can cost. One non-blocking socket with TCP_NODELAY, messages back to back with no
  * header, send() and recv() polled until the message is through. What a plugin does is compared with this.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A net plugin (version 10) that moves messages as NCCL's own sockets do, as far as its users can see: what a plugin is
  * compared with where NCCL itself cannot run. Its own code throughout. The facts that it follows:

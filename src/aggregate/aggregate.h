@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The aggregation engine: groups of processes that reduce together in host memory, over transports. Knows nothing of NCCL.
  *

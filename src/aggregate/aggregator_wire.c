@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/aggregator_wire.h"
 
 #include "reduce/reduce.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages between members and aggregators, apart from payload, as base/codec.h describes them. aggregator_wire.c alone
  * knows the layout; another layout raises AGGREGATOR_WIRE_VERSION, and docs/format/aggregation-protocol.md has both. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The aggregators of a group that works: what their control connections say, what they have a part in, and what follows when
  * one is lost or told to end (docs/design/aggregation.md, Losing an aggregator). Losses are noted wherever they show, also

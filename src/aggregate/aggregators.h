@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The aggregators (tributaryd) of a group as its members see them: asked for by the coordinator during the agreement, reached
  * by every member, watched over by the coordinator afterwards. docs/design/aggregation.md, Aggregators.

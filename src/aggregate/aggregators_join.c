@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the members of a group come to use aggregators. */
 #include "aggregate/aggregators.h"
 

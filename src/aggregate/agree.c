@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agreement. Every member reports its facts to the coordinator; the coordinator tells all of them who is in the group
  * and in which order; every member connects to every other and reports that it is ready; the coordinator says go. Whatever

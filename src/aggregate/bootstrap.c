@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages with which a group comes together, and the reason why it does not. */
 #include "aggregate/bootstrap.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The set-up of a group: connections from each member to each other one, then an agreement led by the coordinator, the
  * member with the least handle. reach.c makes connections, agree.c says what is said over them. One thread.

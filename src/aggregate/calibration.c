@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/calibration.h"
 
 #include "aggregate/schedule_rates.h"

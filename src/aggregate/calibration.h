@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measures a group's aggregators as soon as all its connections are made (docs/design/aggregation.md, Measured rates), by
  * operations of the engine's own, with the members alone and with each aggregator. All members have the same times, and so the same rates.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Members that do not post the same operations must hear of it. What each has posted goes ahead of its input of a small
  * operation, or in a message of its own where that is long, to one member: the root, which is the same for equal numbers,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums in the order that belongs to the group: by host, by leaf, over the leaves. */
 #include "aggregate/group.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Groups with aggregators: no large operation is done before all members agree that it is (docs/design/aggregation.md, Losing an
  * aggregator). Until then every member has its input, so whatever a lost aggregator should have made can be made again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The call that makes a group, in the caller's thread. */
 #include "aggregate/bootstrap.h"
 #include "aggregate/calibration.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Members that have left. One that is through with everything may close its connections while others still wait, for each
  * other or for an aggregator, and these get what they wait for. But where members post different operations they may wait

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine and its thread, which polls every group and sleeps when none has anything to do. */
 #include "aggregate/group.h"
 #include "aggregate/aggregators.h"

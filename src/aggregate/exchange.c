@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Members sum parts of an operation themselves: each sends every other its input of that one's part, sums its own part when
  * all inputs are here, and sends the result to all. Flat: everybody's part is the whole operation, and no result is sent.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What aggregation in the hosts brings a job for large operations: from the cluster file, what its host's cards move, and
  * how many hosts the job has. An estimate for the graph file; the engine counts for itself. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What follows from who is in a group: the schedule, the facts, the lengths; and why it ends. */
 #include "aggregate/group.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the aggregation engine share, and nobody else: an engine, its groups, and what is under way in them.
  * docs/design/aggregation.md says how it fits together.

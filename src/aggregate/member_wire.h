@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes that members of a group exchange, apart from payload. member_wire.c alone knows their layout; another layout
  * raises MEMBER_WIRE_VERSION, and docs/format/aggregation-protocol.md has both. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registered memory of a group: what the engine moves itself, and what callers will post again and again. */
 #include "aggregate/group.h"
 #include "base/sys.h"

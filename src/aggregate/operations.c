@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What callers do with a group: they post operations, ask for them, and close it. They wait for no lock but in closing. */
 #include "aggregate/group.h"
 #include "base/sys.h"

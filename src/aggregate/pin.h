@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the engine's thread runs: near the network card, if the process may run there. */
 #ifndef TRIBUTARY_AGGREGATE_PIN_H
 #define TRIBUTARY_AGGREGATE_PIN_H

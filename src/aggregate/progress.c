@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Polls a group: what was posted begins, what was received is taken, and what nothing is missing of goes on. */
 #include "aggregate/group.h"
 #include "aggregate/aggregators.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection: transfers wait here until it takes them. Those of small operations have a connection of their own, so
  * that they never wait behind large ones; segments go in the order of their numbers, and the oldest unfinished one has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections between all members, in the caller's thread. */
 #include "aggregate/bootstrap.h"
 #include "aggregate/aggregators.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a lost aggregator should have made is made again, by the members alone: member m sums the m-th part of the operation
  * (exchange.c). The order of sums is what it always is (combine.c), so the bits are, too. It need not be fast. Messages are as

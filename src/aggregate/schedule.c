@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Deficit round robin. The leaf of the root is selected, then in each leaf the place (host or aggregator) that aggregates: as
  * the root, or for a root elsewhere. That is whoever lags most behind its share of the bytes so far; what

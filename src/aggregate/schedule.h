@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who aggregates what: a pure function of the group and of the operations so far. Every member works it out by itself and
  * comes to the same result, whatever machine it runs on.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/schedule_rates.h"
 
 /* A round is to last so long, and counts if it lasted half of it. The first one is chosen by what is expected. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What aggregators are worth, from how long operations took with them and without (docs/design/aggregation.md, Measured rates). Pure.
  *

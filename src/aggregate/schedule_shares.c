@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Everything moves as many bytes in as out, so one number says what a link carries for each byte of an operation. With n
  * hosts in a leaf and m leaves that have hosts, for a place that aggregates the share y for roots elsewhere and the share r

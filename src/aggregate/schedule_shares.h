@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which shares of the bytes the leaders get, so that the slowest link is done as early as possible. docs/design/aggregation.md
  * derives it. Pure.

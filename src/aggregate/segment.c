@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Large operations, cut in segments: up through the leaders of host and leaf to the root, and the result down the
  * same way (docs/design/aggregation.md). Segments begin in the order of their numbers, each with all the slots that it needs at

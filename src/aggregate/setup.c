@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups are made and unmade: memory, and who is where. */
 #include "aggregate/group.h"
 #include "aggregate/aggregators.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small operations, in one of two schemes (exchange.c). Flat: each member sends its input to all others and sums by itself.
  * In parts: one member, or several from the root on, sum a part each of all members' inputs and send it to all: with one

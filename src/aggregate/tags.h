@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tags of messages between members, and between members and aggregators: what it is, and of which segment or operation. */
 #ifndef TRIBUTARY_AGGREGATE_TAGS_H
 #define TRIBUTARY_AGGREGATE_TAGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers as bytes, little-endian, wherever they lie: how everything that leaves a process is written. And a checksum for
  * short blocks. Pure, any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages as functions that name their fields in order: the same function writes a message and reads it, as XDR's filters
  * do, so that its layout stands once. Numbers are little-endian; text fills a field of fixed size, ends with a NUL and is

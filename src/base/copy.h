@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of payload in src/transport go through here, so that tests can assert that an announced message is copied
  * nowhere on its way. Copies of up to 64 bytes are not counted: headers, and the payload that came in the same read.

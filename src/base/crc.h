@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checksums. Pure, any thread. */
 #ifndef TRIBUTARY_BASE_CRC_H
 #define TRIBUTARY_BASE_CRC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FNV-1a, 64 bits: not against an attacker. `so_far` is HASH_START, or the hash of what came before. Pure, any thread. */
 #ifndef TRIBUTARY_BASE_HASH_H
 #define TRIBUTARY_BASE_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Logging. The plugin lives in a process of others: it never writes to stdout, and it writes to stderr only before NCCL handed it a
  * logger. Every function here keeps errno, is safe from any thread, and never fails.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Metrics in Prometheus' text form (version 0.0.4), written from tables: a row has the name, the type, the help, and where in
  * a struct the value is. Any thread.

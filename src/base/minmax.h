@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The smaller and the larger of two numbers. */
 #ifndef TRIBUTARY_BASE_MINMAX_H
 #define TRIBUTARY_BASE_MINMAX_H

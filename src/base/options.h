@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The options of a program or of one of its subcommands, in a table: the parser, --help, the man page and the
  * completions come from it. Any thread. Not part of the plugin.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every TRIBUTARY_* environment variable, in one table. The table parses, prints `tributary params` and generates the
  * section of the man page. The environment is read once, by params_load(); nothing else in the library calls getenv.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text to values, checked: the whole text must be the value, and the value must lie in the range asked for. Pure, any
  * thread, no locale. All return 0, -EINVAL (not such a value) or -ERANGE (outside min..max, or past 64 bits); outputs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who this process is, so that others of the host can tell whether it is still there; and whether another one is. Reads
  * /proc. Any thread; errno is kept.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small generator whose sequence depends on the seed alone, the same everywhere. Not against an attacker. All hosts of
  * a job depend on these exact values (aggregate/check.c).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), for proving a shared secret and for sealing short messages: plain
  * C, some 200 MB/s, no lookup that depends on the data. Pure, any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one place where the library asks the system for something that can fail: memory and socket calls. They behave as
  * their namesakes but return -errno instead of setting errno, and every descriptor is CLOEXEC. A build with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that is made piece by piece, in memory. One thread. */
 #ifndef TRIBUTARY_BASE_TEXT_H
 #define TRIBUTARY_BASE_TEXT_H

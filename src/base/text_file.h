@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A text file, bounded, from a path that somebody gave. The plugin reads such files, so nothing but libc is needed. */
 #ifndef TRIBUTARY_BASE_TEXT_FILE_H
 #define TRIBUTARY_BASE_TEXT_FILE_H

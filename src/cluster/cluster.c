@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cluster's own text form, and finding a host in it. */
 #include "tributary/cluster.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cluster as far as it has been read; and the whole of it, checked and in order. */
 #include "cluster/text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the cluster's description: the file that TRIBUTARY_CLUSTER names, else what the profile has. For the plugin and the
  * daemon; cluster.c tells the forms apart and reads them.

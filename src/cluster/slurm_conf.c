@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slurm's topology.conf, as topology/tree has it (slurm.schedmd.com/topology.conf.html): lines of Key=Value with keys in
  * any case, comments, lines that continue behind a backslash. What `scontrol show topology` prints is the same with Level=,

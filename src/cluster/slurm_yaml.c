@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slurm's topology.yaml (slurm.schedmd.com/topology.yaml.html), from 25.05 on: a list of topologies, of which the one that
  * is the cluster's default counts if it is a tree, else the first tree.

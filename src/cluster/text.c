@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words of a cluster file, from anybody; the text may end anywhere. */
 #include "cluster/text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the readers of cluster files share: words with their places, lists of hosts, and the cluster as far as it has
  * been read. Pure.

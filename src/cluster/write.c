@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The canonical text of a cluster: switches from the top down, then hosts by leaf, those whose names differ in a number
  * alone in one line, then aggregators. Two files that mean the same give the same text.

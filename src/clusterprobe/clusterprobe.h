@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tributary cluster measure`: one process on each host, which somebody's launcher started. Rank 0 is the coordinator: all others
  * connect to it, prove that they have the secret (aggregate/control/channel.h), and do what it says: send to these hosts,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rank 0: who is there, what each does next, and what came of it. */
 #include "clusterprobe/coordinator_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The coordinator's state, which its two files share. */
 #ifndef TRIBUTARY_CLUSTERPROBE_COORDINATOR_INTERNAL_H
 #define TRIBUTARY_CLUSTERPROBE_COORDINATOR_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rank 0: the others come, prove that they have the secret and say who they are. */
 #include "clusterprobe/coordinator_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Data between the hosts of a clusterprobe: who takes it, who sends it, and echoes. Each connection is a thread, as a core is. */
 #include "clusterprobe/clusterprobe.h"
 

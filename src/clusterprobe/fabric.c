@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rounds, from the first to the last. */
 #include "clusterprobe/fabric.h"
 

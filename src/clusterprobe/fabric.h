@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The switches between hosts, found by moving bytes: rounds of flows that run at the same time go out to a probe, their
  * rates come back. Hosts whose flows never slow each other down inside, but do so together towards others, share a leaf;

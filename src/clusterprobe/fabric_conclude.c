@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each uplink carries, and what of each host can be said. */
 #include "base/sys.h"
 #include "clusterprobe/fabric_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the rounds say of each pair of hosts. A flow that is well below what its two NICs carry met something narrow: its
  * hosts are not in one leaf. One at full rate says that they are, but only as much as flows that leave the leaf were slow

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hosts whose place is in doubt, slow ones above all: their flows are seldom the ones that lose. Once uplinks are known, a
  * part is asked: all its hosts but one fill its uplink with many flows, and that one sends to the host in question (or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the fabric's measurement share (fabric.h): everything that was measured, and the parts that hosts are
  * put in for now. Inner header.

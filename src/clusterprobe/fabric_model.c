@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How well parts explain all one-to-one rounds, each flow in each round: every part has one uplink each way, what that
  * carries is taken from what crossed it, and flows share it fairly, more or less. Pairs of hosts (fabric_evidence.c) say

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parts such that the evidence against them, summed over all pairs inside, is least: grown from single hosts by the mean
  * between parts, then hosts moved, parts joined and halved until nothing is gained.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which hosts send to which in a round. */
 #include "clusterprobe/fabric_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was measured, and the parts that hosts are put in for now. */
 #include "clusterprobe/fabric_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of a cluster measurement, little-endian, byte by byte; this file alone knows an offset. */
 #include "clusterprobe/clusterprobe.h"
 

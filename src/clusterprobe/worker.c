@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end that does what the coordinator says. */
 #include "clusterprobe/clusterprobe.h"
 

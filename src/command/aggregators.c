@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary aggregators`: asks every aggregator of the cluster file how it is. */
 #include "command/command.h"
 

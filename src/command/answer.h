@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first line of what a command prints, and `answer` in its JSON: what follows for the user, with numbers and what to do.
  * It is made of the values that the rest shows, so it cannot contradict them. One thread.

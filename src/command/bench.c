@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tributary bench`: the options are here, the rest is Python, which users of NCCL have anyway: perf/bench in the source, and
  * share/tributary/bench where this is installed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands by their names, and a command line against its command's table: options, operands, and which results go where. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary capture`: what discovery reads of this machine, in one archive. */
 #include "command/command.h"
 

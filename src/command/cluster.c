@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary cluster show`: how a cluster file is understood, and what aggregation would put on its links. */
 #include "command/command.h"
 

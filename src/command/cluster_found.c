@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was found of a fabric: as a cluster, against a declared one, and in words. */
 #include "command/cluster_measure.h"
 

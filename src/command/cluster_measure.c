@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "command/cluster_measure.h"
 
 #include "base/clock.h"

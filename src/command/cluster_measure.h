@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of `tributary cluster measure`. Inner header of src/command. */
 #ifndef TRIBUTARY_COMMAND_CLUSTER_MEASURE_H
 #define TRIBUTARY_COMMAND_CLUSTER_MEASURE_H

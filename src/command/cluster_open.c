@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "command/cluster_open.h"
 
 #include "cluster/read/any.h"

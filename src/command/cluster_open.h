@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cluster of a file that the user named. */
 #ifndef TRIBUTARY_COMMAND_CLUSTER_OPEN_H
 #define TRIBUTARY_COMMAND_CLUSTER_OPEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary cluster order`: which host should have which ranks. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "command/cluster_rates.h"
 
 #include "base/parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What --rate says of the links that a cluster's file says no rate of, and which are left without one. */
 #ifndef TRIBUTARY_COMMAND_CLUSTER_RATES_H
 #define TRIBUTARY_COMMAND_CLUSTER_RATES_H

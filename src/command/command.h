@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The subcommands of `tributary`. Each is one constant in one file: its name, its operands, its options, what it does.
  * From these, and from nothing else, come the parser, --help, the man pages and the completion for shells. One thread.

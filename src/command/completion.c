@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tributary completion SHELL`: completion of commands, options, files and words. It is a table in shell's clothes, so
  * that nothing of ours runs while someone types. docs/completion holds its outputs; a test compares them. Here: the

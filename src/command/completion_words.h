@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may stand where, for the completions of all shells. */
 #ifndef TRIBUTARY_COMMAND_COMPLETION_WORDS_H
 #define TRIBUTARY_COMMAND_COMPLETION_WORDS_H

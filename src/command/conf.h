@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's configuration files. NCCL puts their lines into the environment before it loads a plugin, so the plugin's
  * variables work from there, too; a command that tells what the plugin would do reads them in the same way.

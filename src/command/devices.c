@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary devices`: the interfaces that the TCP transport would use, and why. */
 #include "command/command.h"
 

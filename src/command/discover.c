@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary discover`: the machine graph, as text or JSON. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary doctor`: what is wrong with the machine. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary env`: what to export before a job. */
 #include "command/env.h"
 

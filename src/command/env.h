@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a job's environment needs for NCCL to load the plugin and to use all of it: `tributary env` prints it, `tributary
  * run` sets it. What the user has set already stays.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary estimate`: how long a training step takes, and how much of that is waiting for the network. */
 #include "command/command.h"
 

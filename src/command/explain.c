@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary explain`: what NCCL by itself would make of the machine, beside what Tributary makes of it. */
 #include "command/command.h"
 

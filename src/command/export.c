@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary export`: the machine as an NCCL topology file, or as a graph for other programs. */
 #include "command/command.h"
 

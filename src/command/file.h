@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole files in and out. "-" is standard input, or where results go. */
 #ifndef TRIBUTARY_COMMAND_FILE_H
 #define TRIBUTARY_COMMAND_FILE_H

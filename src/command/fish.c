@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary completion fish`: a line for each command, option and word. */
 #include "command/completion_words.h"
 

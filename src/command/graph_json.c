@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes and edges have numbers, from 0: first the machine's vertices and directed links (2 × link + direction), then the
  * cluster's. Every host of the cluster is such a machine; it is there once, and its NICs are joined with every host.

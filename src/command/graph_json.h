@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary export --graph-json`: machine, cluster, channels and flows as one typed graph; docs/format/graph.schema.json. */
 #ifndef TRIBUTARY_COMMAND_GRAPH_JSON_H
 #define TRIBUTARY_COMMAND_GRAPH_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary help`: the list of commands, one command's help, or the man pages. */
 #include "command/command.h"
 

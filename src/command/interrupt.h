@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ctrl-C and SIGTERM for commands that take long: the first asks the command to stop, the second ends the program as usual. */
 #ifndef TRIBUTARY_COMMAND_INTERRUPT_H
 #define TRIBUTARY_COMMAND_INTERRUPT_H

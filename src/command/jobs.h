@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What became of the communicators of this user's jobs, as their processes have told it (profile/job_text.h). */
 #ifndef TRIBUTARY_COMMAND_JOBS_H
 #define TRIBUTARY_COMMAND_JOBS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary lint`: what bites in an NCCL topology file. */
 #include "command/command.h"
 

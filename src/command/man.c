@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The man pages: tributary(1), one of each command, and tributary-env(7) from the table of parameters. docs/man holds what
  * `tributary help --man` writes; a test compares them. Those of the files, in section 5, are made of docs/format.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary measure`: what each link carries under contention, into the profile of this machine. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "command/measure_text.h"
 
 #include "command/answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `tributary measure` says: a bar while it runs, a table at the end. */
 #ifndef TRIBUTARY_COMMAND_MEASURE_TEXT_H
 #define TRIBUTARY_COMMAND_MEASURE_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks this environment for what keeps NCCL jobs started in it from getting planned channels. */
 #ifndef TRIBUTARY_COMMAND_OBSTACLES_H
 #define TRIBUTARY_COMMAND_OBSTACLES_H

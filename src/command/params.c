@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary params`: the table of src/base/params.c with the values that hold now, and as a section of the man page. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary place`: which GPUs or hosts a job should have beside those that run. */
 #include "command/command.h"
 

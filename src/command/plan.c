@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary plan`: the channels for some GPUs of a machine, drawn, compared, and as a file for NCCL. */
 #include "command/command.h"
 

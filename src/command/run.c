@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tributary run -- COMMAND`: the command, in the environment that `tributary env` prints, and two lines about what became
  * of its communicators. This process stays to write them: it passes signals on and ends as the command ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary show`: pictures of a machine. */
 #include "command/command.h"
 

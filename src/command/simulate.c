@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary simulate`: how long collectives take on a cluster that need not exist. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine that a command is about: discovered or read from a file, with what was measured of it. */
 #ifndef TRIBUTARY_COMMAND_SOURCE_H
 #define TRIBUTARY_COMMAND_SOURCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary status`: which communicators of this user's jobs have channels, and why the others have none. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the reader of the output can show: colours, UTF-8, so many columns. */
 #ifndef TRIBUTARY_COMMAND_TERM_H
 #define TRIBUTARY_COMMAND_TERM_H

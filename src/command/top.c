@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary top`: what jobs and aggregators do, each second, from their metrics. */
 #include "command/command.h"
 

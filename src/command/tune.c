@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary tune`: which algorithm and protocol NCCL takes for each collective and size on our channels, and why. */
 #include "command/command.h"
 

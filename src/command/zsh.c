@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary completion zsh`: a function for compinit, by _arguments. */
 #include "command/completion_words.h"
 

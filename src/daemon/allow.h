@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Networks that may connect: "10.0.0.0/8,fd00::/8", "private", "any". Pure; any thread. */
 #ifndef TRIBUTARY_DAEMON_ALLOW_H
 #define TRIBUTARY_DAEMON_ALLOW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Control connections: who is let in, and what is answered to whom. */
 #include "base/clock.h"
 #include "base/log.h"

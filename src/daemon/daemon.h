@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tributaryd's own structures, shared by the files of this folder and by nobody else. One thread: it listens, proves and
  * admits, answers, and sleeps in poll; the data is moved by the threads of aggregate/aggregator/aggregator.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tributaryd: from the command line to a service that runs, and back. */
 #include "base/log.h"
 #include "base/sys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What GET /metrics gives: the service's own figures, and those of the devices. */
 #include "base/clock.h"
 #include "base/sys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command line of tributaryd: one table, from which come the parser, --help and the man page. One thread.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Drops the rights that the service does not need. Before any thread is started. */
 #ifndef TRIBUTARY_DAEMON_PRIVILEGES_H
 #define TRIBUTARY_DAEMON_PRIVILEGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks for the metrics: just enough of HTTP for `GET /metrics`, a few at a time, each for a few seconds. */
 #include "base/clock.h"
 #include "base/sys.h"

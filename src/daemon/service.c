@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service itself: one thread that sleeps in poll. */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the service is, for `tributary aggregators` and for metrics.c. */
 #include "base/clock.h"
 #include "daemon/daemon.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is found is put into the graph. */
 #include "discover/build.h"
 

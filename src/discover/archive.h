@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captures: a tar, compressed by gzip, of what a root recorded. Somebody else's is read with bounds and stays in memory:
  * nothing is unpacked, no link followed. One thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What calls alone can tell of this machine: the answers that discover_root_answer keeps in a capture, each as text. *ret is
  * malloc'ed and NUL-terminated; the caller frees it. Inner header of src/discover; one thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files that build the graph share. One graph, one thread. */
 #ifndef TRIBUTARY_DISCOVER_BUILD_H
 #define TRIBUTARY_DISCOVER_BUILD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PCI configuration space: which of it is kept, and what it says. Pure.
  *

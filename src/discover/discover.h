@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a machine graph comes from: this machine (hwloc, sysfs, NVML), a capture of another, a hwloc XML file, or an NCCL
  * topology file. Command only; one thread. docs/format/graph.md lists what is read.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What facts.c (machine and system) and facts_rdma.c (RDMA) share: facts_text.c. One thread. */
 #ifndef TRIBUTARY_DISCOVER_FACTS_INTERNAL_H
 #define TRIBUTARY_DISCOVER_FACTS_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Facts are lines of words: how they are written and read. */
 #include "discover/facts_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "discover/hwloc_xml.h"
 
 #include "base/parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hwloc's XML, as its versions 1.x, 2.x and 3.x write it: what a machine graph needs of it. Read here rather than by hwloc,
  * whose reader trusts its input, and which of one version refuses another's files. Pure.

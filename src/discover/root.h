@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one place through which discovery looks at a machine: files, links and folders below a root, and what only calls can
  * tell (NVML's answers, an interface's supported speeds). The root is this machine, a folder (tests), or a capture's

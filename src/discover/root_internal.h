@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What root.c (entries and names) and root_read.c (reading) share. */
 #ifndef TRIBUTARY_DISCOVER_ROOT_INTERNAL_H
 #define TRIBUTARY_DISCOVER_ROOT_INTERNAL_H

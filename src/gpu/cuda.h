@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA driver, opened at run time: one table of the functions we use. Nothing is loaded before gpu_cuda_open. Building
  * needs no CUDA header: what we need of cuda.h is declared here, under our own names, and a test compares it with the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which GPU is current on this thread, from the CUDA driver that the process has already loaded and started. It needs
  * three of its functions and nothing else. Any thread; errno is kept.

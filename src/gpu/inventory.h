@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What NVML says of the GPUs of this machine, as plain facts: no serial number and no UUID is read. Any thread.
  */

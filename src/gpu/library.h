@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A shared library that is opened at run time, and the functions that are taken from it into a table. Any thread. Inner
  * header of src/gpu.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVML, opened at run time: one table of the functions we use. Nothing is loaded before gpu_nvml_open, and building needs
  * no NVIDIA header. gpu/inventory.h turns what it says into facts; few need this table itself.

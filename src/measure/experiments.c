@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/experiments.h"
 
 #include "base/sys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which flows to run at once, so that each link is loaded to its limit in each direction. docs/design/measuring.md lists them.
  * Pure but for asking the probes what they can move.

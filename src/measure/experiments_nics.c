@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RDMA ports: each with itself, with each other, all at once; and with the memory of GPUs. */
 #include "base/sys.h"
 #include "measure/experiments_sets.h"

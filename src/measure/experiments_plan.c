@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plan as it grows: experiments are added, each once. */
 #include "measure/experiments_sets.h"
 

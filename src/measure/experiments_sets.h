@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files that plan experiments share: flows that a probe can move, and sets of them that load a link. */
 #ifndef TRIBUTARY_MEASURE_EXPERIMENTS_SETS_H
 #define TRIBUTARY_MEASURE_EXPERIMENTS_SETS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each link, and each set of links, carries, from all experiments together. docs/design/measuring.md says how, and what
  * cannot be told apart. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measures a machine: plans few sets of simultaneous flows that load each link to its limit, runs them on probes, and
  * infers what each link carries. docs/design/measuring.md says how. Command only; one thread.

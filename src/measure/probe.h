@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interface of a probe: it runs a set of flows at once and returns their rates. Copies by the CUDA driver, memory
  * copies between NUMA domains, RDMA through a NIC, and a simulated machine are all probes; command/measure.c opens them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The probe of this machine's GPUs, by the CUDA driver. Flows:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What probe_cuda holds on the machine: contexts, kernels, peer access, and buffers that stay from run to run. Inner header.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One flow of a run of probe_cuda: copies queued ahead on its streams, and what of them is done. Inner header.
  *

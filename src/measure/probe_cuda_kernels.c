@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/probe_cuda_device.h"
 
 const char probe_cuda_kernels[] = ".version 6.0\n"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The probe of this machine's memories: cores copy between them. Flows:
  *

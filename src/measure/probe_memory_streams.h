@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loops of the memory probe: what a core does with a piece of memory. Inner header.
  */

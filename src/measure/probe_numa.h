@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NUMA domains as the kernel numbers them: their cores, their last-level cache, and memory whose pages lie on one of them.
  * Containers often refuse the system calls that bind memory; then a thread on the domain's own cores touches the pages

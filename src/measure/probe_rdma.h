@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The probe of this machine's RDMA devices, by libibverbs. A flow goes through a memory, as bytes on their way from one card to
  * another do:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What probe_rdma reads from and writes to: registered memory of a NUMA node, or of a GPU that the CUDA probe has open. A
  * GPU's by DMA-BUF where driver, library and device have it, otherwise by its address (nvidia-peermem). Inner header; one

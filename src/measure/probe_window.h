@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rates of flows that run at once, by counting: after a warm-up in which every flow has moved something, all counters are
  * read, and once more after the duration. All flows ran all of that time, so no flow's start or end is in it. Inner header

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Repetitions of experiments, and which of them to believe. Experiments take turns, so that the repetitions of each
  * are spread over the whole measurement; somebody who uses the machine for a while then shows as repetitions that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the flows of an experiment have in common: directed links, both directions of a link together, all links of a
  * device, the cores of a CPU. And how much of it each experiment got. Pure.

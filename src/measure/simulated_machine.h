@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the simulated machine share: its parts, the constraints of a set of flows, and their solution. */
 #ifndef TRIBUTARY_MEASURE_SIMULATED_MACHINE_H
 #define TRIBUTARY_MEASURE_SIMULATED_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated machine: a probe over a graph whose capacities are the truth, with rules that real machines follow and
  * that the graph cannot say (topo/README.md lists them). Its rates are found by an iteration of its own that shares

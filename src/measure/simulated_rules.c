@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/simulated_probe.h"
 
 #include "base/parse.h"

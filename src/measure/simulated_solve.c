@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rates as an explicit-rate network finds them: every constraint r advertises a rate R, every flow sends at
  *

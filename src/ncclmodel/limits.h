@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's numbers for topology files, as NCCL 2.28.9 and 2.30.7 have them; each says where (paths under NCCL's src/).
  * The rules behind them are in docs/format/nccl-files.md. Pure.

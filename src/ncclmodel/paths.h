@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine as NCCL's search sees it: the paths between GPUs and NICs, and the bandwidth (in GB/s) that each takes from. */
 #ifndef TRIBUTARY_NCCLMODEL_PATHS_H
 #define TRIBUTARY_NCCLMODEL_PATHS_H

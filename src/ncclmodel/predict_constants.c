@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tributary/predict.h"
 
 /* Facts about NCCL 2.30.7, as it prints and uses them. Rows: LL, LL128, Simple. */

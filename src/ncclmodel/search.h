@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What NCCL's own search would choose for a machine: an estimate, from facts about NCCL 2.28 (nccl: graph/search.cc). It
  * sees nominal rates alone (PCIe by width and generation, a constant between sockets, the speed of a NIC's wire), knows

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The form is NCCL's own (NCCL_GRAPH_DUMP_FILE), less what it does not need: no `rank`, which 2.30 believes unchecked, and
  * no graph without channels. Numbers are written without the C library's locale: a job may have set one with a decimal

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's graph files (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE): channels as text and back. Pure. The writer is in the
  * plugin; the reader needs a library for XML and is in the command alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A rate as PCIe width × speed, the only way to tell NCCL. Pure. */
 #ifndef TRIBUTARY_NCCLXML_LINK_VALUE_H
 #define TRIBUTARY_NCCLXML_LINK_VALUE_H

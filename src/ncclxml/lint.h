@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Problems that NCCL would have with a topology file: docs/format/nccl-files.md. Pure; command alone. */
 #ifndef TRIBUTARY_NCCLXML_LINT_H
 #define TRIBUTARY_NCCLXML_LINT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How far P2P should reach, by measurement. */
 #include "ncclxml/topology_xml.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether to write the CPUs as <cpu>s, between which NCCL sees a constant of its own, or as PCI switches under one
  * <cpu>, each with the measured rate between sockets. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ncclxml/topology_xml.h"
 
 #include "base/log.h"

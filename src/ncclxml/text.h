@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * XML text, written so that NCCL's own small parser (graph/xml.cc) reads it: spaces and newlines alone between
  * elements, one space between attributes, double quotes, no declaration, no entities; comments stand on their own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Elements and attributes that NCCL overwrites (rank, keep, host_hash, net's dev) are not written, nor what it asks the
  * machine for anyway and we do not know.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's topology files (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE): text in, a machine graph out, and back. Pure. The writer is
  * in the plugin; the reader needs a library for XML and is in the command alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the writer share: topology_write.c (the tree), write_device.c (GPUs and NICs), tree.c. Pure. */
 #ifndef TRIBUTARY_NCCLXML_WRITER_H
 #define TRIBUTARY_NCCLXML_WRITER_H

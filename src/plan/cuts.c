@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An upper bound without a linear program. A channel goes round through all GPUs (and the network, where there is one), so
  * it leaves every set of them at least once and enters it at least once. These bounds follow, T being a plan's total:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads for NCCL's CollNetDirect: each of them adds up a part of what all GPUs of the host have, has it added up with
  * other hosts' by its NIC, and hands it out again. A GPU is a head once or not at all, and all parts are equal.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tributary/plan.h"
 
 /* One that holds neither 0 nor 1 must not be read as bool. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For communicators of which nobody can tell whether they have one host or several: channels are verified on both at once.
  * The rows of both models, one after the other; inner hops charge both, NICs the network's, the way back the other's.

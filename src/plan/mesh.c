@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPUs that are joined each to each, as a rule by NVSwitches. There very many channels between hosts cost the same, and what
  * matters is that no two of them use the same link. Zigzags over the GPUs in a circle, begun at each in turn, do not (Walecki,

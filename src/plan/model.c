@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the graph to hops and rows. Buffers in host memory lie where NCCL puts them: between two GPUs at the receiver
  * (NCCL_SHM_LOCALITY=2, its default), between a NIC and a GPU at the GPU's proxy thread, which is bound to the GPU's

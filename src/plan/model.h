@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request in numbers: hops, and the constraints (rows) that each hop charges. The rest of the planner sees no graph.
  *

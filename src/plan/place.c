@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slots of one switch are alike but for their numbers, so what is decided is how many of each. Where the ways to do that
  * are few all are tried; else slots are added one by one where they do least harm, and peer-bound jobs are also tried in

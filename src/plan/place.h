@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which GPUs of a machine, or hosts of a cluster, a job should have beside those that run. Both are places ("slots") below
  * switches whose uplinks carry less than all slots below them could. Pure, deterministic.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines and clusters as slots below switches. */
 #include "plan/place.h"
 

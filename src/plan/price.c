@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cheapest channel for given prices. Exactly by dynamic programming over subsets of the GPUs (Held and Karp, 1962):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a number of channels fits the limits at all, where every channel is known: depth first over columns in the order of
  * their cost by the linear program's duals. What the rows have left must pay for the channels still to come, each of which

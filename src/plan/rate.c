@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hops, what crosses them, and the rate that the fullest row allows. */
 #include "plan/search.h"
 

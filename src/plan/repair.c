@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Exchanging channels. Rows over their limit get dearer round by round, and one channel after the other is taken out and
  * put back by the cheapest way there is then, as routers of circuit boards do it.

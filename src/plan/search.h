@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The search: columns (candidates for channels) and how to find the cheapest one when each crossing of a row has a price; the
  * linear program over them; then a plan of equal shares, over numbers of channels.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all parts of the search stand on: what a selection of channels is worth, the best so far, what more would fit. */
 #include "plan/search.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The verifier. It walks a plan's hops on the graph itself and adds up what each constraint carries, and has nothing of the
  * planner: no rows, no columns, and its own view of which way data goes.

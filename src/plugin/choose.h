@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Selects the transport of the process: TCP, RDMA, or NCCL's own. Decided once per process, from the parameters and from the
  * RDMA ports of the host. Reads sysfs; any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cluster that this process takes itself to be in: what TRIBUTARY_CLUSTER names, else what the machine's profile
  * says, else nothing, which means one leaf. Reads files; any thread. All heads of a group compare what they have.

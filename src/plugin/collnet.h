@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The collnet plugin in the types of NCCL's newest interface, as far as they are the same in several versions, as net.h is
  * the net's. It stands on the aggregation engine (aggregate/aggregate.h), which the process opens with its first listener

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The devices as NCCL was told of them. NCCL asks for their number once per process and keeps the indices and the text,
  * so they stay as they are when the transport is closed after the last communicator and opened again for the next:

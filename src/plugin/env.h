@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment plugin: NCCL asks it for every variable. What the user has set always wins. Besides what steering
  * answers (steer.h), NCCL_ENV_PLUGIN=tributary alone loads the net plugin as well:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps forked children away from the engine. PyTorch's data loaders fork after NCCL was initialised: the child has a
  * copy of our memory and sockets but none of our threads, and whatever it did would disturb its parent's connections.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * So that the plugin loads where glibc is older than where it was built: functions that glibc before 2.33 had in its headers
  * alone, and those for which headers from 2.38 on take a newer one of the same effect. They are hidden: nobody else in the

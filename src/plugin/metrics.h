@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The metrics of this process, as a file in the folder that TRIBUTARY_METRICS names; nothing without it. A thread of its own
  * reads counters and writes the file every PLUGIN_METRICS_PERIOD_MS, for as long as the transport is open, and once more when

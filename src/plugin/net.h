@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The net plugin in the types of NCCL's newest interface, as far as they are the same in several versions: what is another
  * one's alone is converted in versions/. It stands on one transport (state.h). Listeners, connections and requests are the

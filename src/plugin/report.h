@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the plugin says of itself once per communicator, in one line of NCCL's log. Pure.
  */

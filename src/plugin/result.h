@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one place where an errno value becomes NCCL's result code. Any thread, no lock held: what was logged about an error
  * is written first, as the process may end of it. That takes 100 ms at most, once, where the log is blocked.

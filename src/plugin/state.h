@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one instance that a process has: parameters, choice of network, the transport, its devices, the aggregation engine.
  * All mutable variables of src/plugin are in state.c, steer/process.c and metrics.c.

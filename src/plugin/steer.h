@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Giving each communicator its channels: the measured topology, and, where all GPUs that a communicator has on this host
  * are known for certain, a plan for exactly these.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tuner without NCCL's versions: what each tuner_v*.c in versions/ converts to and from. It joins what steering
  * knows of a communicator with what the model says of it (struct predict_tuner).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a fingerprint is, as text: lines, their order, and the id. */
 #include "profile/fingerprint_lines.h"
 

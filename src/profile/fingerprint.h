@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a profile belongs to: the GPUs and NICs of a machine with their places, the links to them, the drivers, the CPUs.
  * Read from sysfs and /proc below a root, so that the plugin and a capture can do it alike; no serial number is in it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What has become of a machine. Cards and ports are paired first where they are, then by what they are: the same model
  * in another place has moved. What pairs with nothing is gone, or new.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lines of a fingerprint, for the files of this folder alone. Pure; a span points into the text that it is of. */
 #ifndef TRIBUTARY_PROFILE_FINGERPRINT_LINES_H
 #define TRIBUTARY_PROFILE_FINGERPRINT_LINES_H

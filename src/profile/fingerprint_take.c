@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fingerprint of a machine from its sysfs and /proc. Nothing is kept open; nothing that names a machine is read. */
 #include "profile/fingerprint_lines.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What became of a process's communicators, as text: the plugin writes it, while the process lives as a file in shared
  * memory and then among the recent jobs (store_jobs.h); `tributary status` reads it (docs/guide/command.md). Lines that begin

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A profile: what was measured of one machine, and of which machine. Text in, values out and back; docs/format/profile.md
  * describes it. The format is pure; fingerprint.h and store.h read the system. The plugin reads profiles, so nothing but

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the store needs of the format besides profile.h. Pure. */
 #ifndef TRIBUTARY_PROFILE_PROFILE_TEXT_H
 #define TRIBUTARY_PROFILE_PROFILE_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding a profile, and reading it. */
 #include "profile/store_places.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where profiles lie: TRIBUTARY_PROFILE names one file; otherwise ID.profile in the state directory, ID being the
  * fingerprint's. Written to a temporary file beside it and renamed, so that a reader sees the old one or the new one.

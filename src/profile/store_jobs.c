@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/store_jobs.h"
 
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The recent jobs in the state directory: text that the plugin adds at the end of each process, in one file for each host,
  * named by the host's name. A file that is full becomes the one before. Files: jobs-NN, jobs-NN.old, NN two digits, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What of the store does not ask who the process is, so that tests can be anybody. */
 #ifndef TRIBUTARY_PROFILE_STORE_PLACES_H
 #define TRIBUTARY_PROFILE_STORE_PLACES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a profile so that whoever reads, at any moment or after a crash, sees the old one or the new one. */
 #include "profile/store_places.h"
 

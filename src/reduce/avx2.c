@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AVX2 and F16C. The Makefile compiles this file for them where the architecture has them. */
 #include "reduce/kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AVX-512 as servers have had it since 2017: F, BW, DQ, VL. The Makefile compiles this file for them on x86-64. */
 #include "reduce/kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an x86 CPU says that it has, and what the system saves of it. Threads: any. */
 #ifndef TRIBUTARY_REDUCE_CPU_H
 #define TRIBUTARY_REDUCE_CPU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside src/reduce: the table of each instruction set, one object each. Those of other architectures are NULL.
  * Threads: any; all constant.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NEON, which every 64-bit ARM has. */
 #include "reduce/kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions in host memory: several inputs, one output, one pass over memory. One source is compiled once for each
  * instruction set; every level gives the same bits, those of REDUCE_SCALAR.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels, for whichever instruction set the including file is compiled for. That file defines VECTOR_BYTES, includes
  * vector.h, and may define, where the hardware has them:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Vectors of VECTOR_BYTES, which the including file defines: types of the compiler, cast into each other without any
  * instruction. The rest of the kernels is in template.h.

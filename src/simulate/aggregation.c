@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our aggregation as flows. Pipelined: every link carries its share of the bytes, at the rate of the slowest, and it takes
  * no less than the calls that are in flight let it (aggregation_steps.c, which has the form step by step too).

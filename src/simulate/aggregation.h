@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each host and aggregator sums of a simulated operation, on one rail (docs/design/aggregation.md), for any number of hosts: the engine's own rules
  * (aggregate/schedule_shares.h). Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Aggregation, segment by segment, as the engine's own schedule has it: hosts send to their leaf's aggregator, these send
  * their sums to the root, and the result goes back the same way. A host begins a call when the one that many before it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One flow after the other is put together of the links that it crosses. */
 #include "simulate/job_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fabric's links, their names, and the ways over them. */
 #include "simulate/fabric.h"
 

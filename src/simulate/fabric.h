@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cluster as a network of directed links: hosts with one or more NICs (rails), switches in a tree, aggregators, and
  * what inside each host bounds a collective. Pure. One thread at a time for each fabric; a fabric that is not changed

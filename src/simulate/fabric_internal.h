@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What fabric.c and fabric_make.c share. */
 #ifndef TRIBUTARY_SIMULATE_FABRIC_INTERNAL_H
 #define TRIBUTARY_SIMULATE_FABRIC_INTERNAL_H

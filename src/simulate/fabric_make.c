@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fabrics from a line of text, and links that have less than the others. */
 #include "simulate/fabric.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The network, its flows, and time. */
 #include "simulate/flow.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flows over links, at max-min fair rates. A network has directed links with capacities; a flow moves bytes over several
  * of them, from when all flows that it waits for have ended. Whenever a flow starts or ends, only the flows whose

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What flow.c (time) and flow_rates.c (rates) share. */
 #ifndef TRIBUTARY_SIMULATE_FLOW_INTERNAL_H
 #define TRIBUTARY_SIMULATE_FLOW_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fair rates, worked out anew for as few flows as possible.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives on a fabric, as flows that wait for each other. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the collectives share: one job's flows being made. */
 #ifndef TRIBUTARY_SIMULATE_JOB_INTERNAL_H
 #define TRIBUTARY_SIMULATE_JOB_INTERNAL_H

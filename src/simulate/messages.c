@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns of plain sends: all to all, a permutation, many to one. */
 #include "simulate/job_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of hosts. */
 #include "simulate/job_internal.h"
 

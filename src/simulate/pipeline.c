@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pipeline parallelism, one forward and one backward by turns (1F1B). A stage first does as many forwards as there are
  * stages after it, then a forward and a backward by turns, then the backwards that are left: what it does next is fixed,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of ranks, what they send over which links, and what that costs. */
 #include "simulate/ranks_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which host should have which ranks. A job's ranks are laid out as Megatron does: rank = t + tensor × (d + data × p) for
  * place t in its tensor-parallel, d in its data-parallel and p in its pipeline-parallel group; each host has `gpus`

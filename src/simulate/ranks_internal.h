@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks.c (costs), ranks_pack.c (a first order) and ranks_search.c (a better one) share. */
 #ifndef TRIBUTARY_SIMULATE_RANKS_INTERNAL_H
 #define TRIBUTARY_SIMULATE_RANKS_INTERNAL_H

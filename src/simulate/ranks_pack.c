@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A first order, from the switches down: units (hosts, then tensor groups) are put together to larger ones (tensor groups,
  * then stages) below the lowest switch that has enough of them. What is left over at a switch goes up to the next.

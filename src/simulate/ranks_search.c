@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The best order that can be found: of few hosts all are tried; of more, packed orders are improved by exchanging hosts
  * and groups of them, turning parts round, and moving the beginning, as long as the cost falls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rings, one on each rail. With n ranks a step sends 1/n of the bytes from every rank to the next, and there are 2 (n-1)
  * of them (AllGather, ReduceScatter: n-1). A step's part goes in pieces, each of which is passed on as soon as it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs to flows, and what became of them. */
 #include "simulate/job.h"
 

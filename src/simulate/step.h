@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One training step as two streams, in the way of published performance models: what computes runs in the order in which it
  * is issued, and so does what communicates; either waits for what it needs of the other. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's double binary tree over the hosts: two trees, each for half of the bytes, in which (but for few) a host that
  * passes on in one has no children in the other. Bytes go up in chunks, are summed, and come down again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The key=value parts of the text form, as tables that the writer and the reader share. A value that is not known, or
  * not in its range, is left out; two objects are the same if what is written of them is.

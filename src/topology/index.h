@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names to vertices and directed links while a text is read, in constant time: the topology_find_* functions look at
  * everything, which is too slow for a text of some megabytes. It only grows, with the graph.

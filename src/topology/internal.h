@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share: bounds, words back to values, the order of names, rates that are known, ways. */
 #ifndef TRIBUTARY_TOPOLOGY_INTERNAL_H
 #define TRIBUTARY_TOPOLOGY_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the text form, from anybody: one pass, a fact a line, and whatever a line names stands above it. The text may
  * end anywhere.

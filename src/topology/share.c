@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Max-min fair shares by progressive filling. All rates grow together from 0; a constraint that is full stops the flows
  * that cross it, the others go on:

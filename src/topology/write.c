@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The canonical text form. The same graph in another order of building has other indices, another order of parallel
  * links, and links between equals the other way round; so everything is first put in an order that depends on names and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The devices of a transport over a network, as its table shows them: the physical ones first, then those that were joined
  * of them. A transport's struct begins with them. An index, once given, is for ever, and what describe() wrote does not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/metrics.h"
 
 #define TOTAL(field) METRICS_COUNTER, offsetof(struct transport_counters, totals.field)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The metrics of a transport's devices, for the plugin and for tributaryd. Any thread. */
 #ifndef TRIBUTARY_TRANSPORT_METRICS_H
 #define TRIBUTARY_TRANSPORT_METRICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one background thread of a transport: starting it, waking it, and ending it. What it does is the transport's. */
 #ifndef TRIBUTARY_TRANSPORT_SERVICE_H
 #define TRIBUTARY_TRANSPORT_SERVICE_H

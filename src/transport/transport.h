@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a transport is: it moves messages from one process to another over connections that carry data one way, from
  * the side that connects to the side that accepts, in the image of NCCL's net interface. The plugin and the aggregation

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the transports' watch() has in common: descriptors in the owner's epoll set, edge-triggered, and a doorbell for what no
  * descriptor tells. Of zeroes nobody watches; then all but begin do nothing.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`tributary bench`: what it reads, what it says of which figures, and the whole with launchers and programs of the test's own."""
 import json
 import os

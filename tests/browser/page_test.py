@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """page_test.py BUILD: what a reader of the pages of --html sees and can do, in a real browser.
 
 The pages are opened from files. Screenshots of every step are left in BUILD/browser/.

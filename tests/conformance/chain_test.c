@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the benchmark cuts an AllReduce for collnet, against what NCCL itself was seen to do: the sizes and numbers of
  * iallreduce calls of NCCL 2.28.9 and 2.30.7, CollNetChain, one GPU a node, 4 nodes, two channels.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How groups come to be, and how they do not: one head fails at each step of the way, in every manner, and all others must
  * come to the same end, in time. NCCL compares results inside a node only: a head that succeeds alone waits for ever.

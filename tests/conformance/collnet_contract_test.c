@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collnet's contract through every version's table, between processes: what NCCL is told, how groups come to be, and that
  * every operation gives the exact result, in NCCL's own patterns and in all others that it may use.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A communicator of several processes over collnet. The test starts the members and carries their handles, in an order
  * that is not that of their numbers, as NCCL does; each member loads the plugin and lives by its role.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What collnet may hold, change and leave behind in the training process: forks, groups closed with everything in flight,
  * init again and again, dlclose; and where there is none. Each case is a crew of processes of its own.

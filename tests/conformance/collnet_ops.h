@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The built plugin through one version's collnet table, as NCCL's proxy thread calls it, in one form for all versions. The
  * library is the one that TRIBUTARY_PLUGIN names. What a version has not got (contexts before 11) ends here.

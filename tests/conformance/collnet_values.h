@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers to reduce whose result is exact in every type and in every order of operations, so that any difference is an
  * error and none is rounding: small integers to add, ones and twos to multiply (up to 15 members). Pure.

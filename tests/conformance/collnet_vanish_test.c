@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Members that vanish, in every state and in every way: every other member has its error within TRIBUTARY_TIMEOUT, nothing
  * that was reported done is wrong, and nobody hangs. Moments are taken from the seed. With TRIBUTARY_TEST_LONG each state

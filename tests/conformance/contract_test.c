@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole contract, through every version's table: the suite in one process, and traffic between two processes.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The TCP transport linked in, without the plugin around it: the same suite, and how often payload was copied. A long
  * message lands in its final buffer, but for the first bytes of one that nobody expects; only a small one may be copied

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The built library's environment half: what NCCL is answered for the net plugin, where other libraries are installed, and
  * before a fork. Each case in a process of its own, with the loader's search path of the case.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin lives in the training process: what it may hold, change and leave behind. Each case is a process of
  * its own, because what a library does to its process cannot be undone. The version is the case's argument.

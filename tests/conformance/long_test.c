@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What needs gigabytes, a quiet machine or patience: only with TRIBUTARY_TEST_LONG=1.
  */

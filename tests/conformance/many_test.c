@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many at once: connections in one thread, threads, communicators, and rings in which everybody waits for a neighbour.
  * Through the newest table, and where it matters the oldest.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hosts that do not fit: another version of the protocol, no plugin at all. One error, soon, and it names both hosts.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TCP keeps no message boundaries: a frame may arrive in any two pieces, with the receive posted before, between or
  * after them. Whatever the pieces, messages of one tag reach their receives in order.

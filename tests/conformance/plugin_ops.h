@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The built plugin, through one version's table, in the shape of a transport: so that one suite drives both. The
  * library is the one that TRIBUTARY_PLUGIN names.

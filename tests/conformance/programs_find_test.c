@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the random programs are worth: a transport with each of these faults fails them, and without it does not. */
 #include "base/log.h"
 #include "base/params.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random programs over NCCL's net contract, compared with its reference model (support/contract_program.h), over TCP through
  * every table of the built plugin.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random programs over the contract, compared with its reference model (support/contract_program.h), on each transport's
  * own table: the fake RDMA device, and TCP.

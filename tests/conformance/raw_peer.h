@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The other end of the TCP transport's protocol, by hand: sockets that say what no honest peer would. Each function
  * fails the test that calls it when the system does not do what it should.

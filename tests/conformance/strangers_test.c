@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strangers at a listener's port: the real peer is served, what the process holds stays bounded, few lines are logged.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several tags on one connection, through NCCL's interface: messages keep their order within a tag and wait for nothing of
  * another, whether the receives come first, the messages come first, or nobody ever receives some of them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of transport.h over each transport's own table, with what NCCL's interface does not show: watch. */
 #include "base/log.h"
 #include "base/params.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The built library's tuner tables, versions 2 to 6, as NCCL drives them. No plan is published here, so whatever the
  * table of costs looks like it must come back bit for bit, and nothing may fail: a tuner's error is the user's.

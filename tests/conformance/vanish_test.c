@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peers that vanish, in every state, in every way: killed, stopped, gone without closing, killed while a child holds
  * their sockets. The survivor has its error within TRIBUTARY_TIMEOUT. Moments are taken from the seed. With

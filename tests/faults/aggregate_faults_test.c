@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The life of a group of three members on two hosts and leaves (the agreement, sums small and large, all of
  * them verified) with every call that can fail failing once: see life.h. All members have their

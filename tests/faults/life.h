@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Nth call fails: a whole life of a transport (open, listen, connect, transfers small, announced, grouped, close) is
  * run again and again, with the first, second, third ... call of one kind failing, until it runs through without meeting

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The TCP transport's life over several streams, with every call that can fail failing once: see life.h. */
 #include "base/params.h"
 #include "life.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads and writes of TCP that move less than they were asked to: one of a whole life (life.h), for every length, as far as
  * that can be sampled; and all of random programs over the contract. Nothing may come of it but more calls.

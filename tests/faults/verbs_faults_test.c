@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The life of the RDMA transport over the fake, with every call of the system that can fail failing once: see life.h. What
  * fails of libibverbs is in tests/unit/transport/verbs/calls_test.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A capture from a stranger: a tar, packed or not, or (as checksums stop a fuzzer) its entries as text, "=path" and a file's
  * lines, ">path" and a link's target, "/path" for a folder. Whatever comes, discovery ends; what it gives can be written

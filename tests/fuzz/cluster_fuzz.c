@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cluster file, ours or Slurm's, as bytes from anybody. What is read is within its bounds and written canonically:
  * reading that gives the same text and fingerprint again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What hosts of `tributary cluster measure` say to each other, as bytes from anybody: messages to rank 0 and from it, and the
  * first bytes of a connection for data. What decodes is in range, and is the same after it was encoded and decoded once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Control connections, and the words between members and aggregators, from anybody: raw bytes at every state of both ends;
  * and frames with a right seal, as from a peer that has the secret and then says anything. What decodes is in range and

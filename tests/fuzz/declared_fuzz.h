@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fuzzers of declared clusters must all find true. */
 #ifndef TESTS_FUZZ_DECLARED_FUZZ_H
 #define TESTS_FUZZ_DECLARED_FUZZ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A peer that knows the secret and then says anything: the state machines of a receiver and of a sender, fed with frames
  * and pieces of frames over two streams, while requests are posted and tested. Nothing outside a posted buffer is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hwloc's XML from a stranger. What is read has parents before children and places that exist; its graph can be written
  * and read again; what the filter leaves of it reads as well.

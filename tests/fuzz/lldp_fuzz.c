@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What lldpctl prints, as bytes from anybody. What is read is within its bounds, and written in our own form it means the
  * same.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What members of a group say to each other, as bytes from anybody: hello, report with facts, verdict, and the words about
  * operations. What decodes is in range, and is the same after it was encoded and decoded once more. The first byte of an

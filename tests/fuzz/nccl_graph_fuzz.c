@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A graph file as anybody might hand it to `tributary plan --compare`. Whatever is in it, it is refused with a reason, or
  * it becomes graphs that can be written; what was written is a file that NCCL's parser reads, and says the same when it

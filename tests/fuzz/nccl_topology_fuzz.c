@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file as anybody might hand it to `tributary lint` or `--from`. Whatever is in it, it is refused with a reason, or
  * it becomes a graph that can be written; what was written is a file that NCCL's parser reads, and says the same when

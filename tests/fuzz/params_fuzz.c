@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment: lines of NAME=value, ended by newlines. Whatever is in it, parameters are in their ranges, each
  * complaint is one whole sentence, and every value can be shown.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A profile from anybody. The first byte chooses: 'a', as it is; 'm', the lines of a machine alone; else with a right
  * checksum put behind it, so that the lines are reached. What is read is written, and that is read back as the same;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a fuzzer's target over stored inputs, without libFuzzer: files, and every file of the folders named. 1 when
  * there was none: an empty corpus proves nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What asks tributaryd for its metrics: a request is judged alike however its bytes come, and read no further than they do. */
 #include "daemon/daemon.h"
 #include "support/fuzz.h"

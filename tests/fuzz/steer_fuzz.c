@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What lies in the registry, from anybody. The first byte chooses: 'p' and 'd', a process's file and a
  * decision as they are; 'P' and 'D', with right checksums, so that what is behind them is reached; 's', a list of Slurm's;

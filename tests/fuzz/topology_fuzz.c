@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text form of a machine graph, as bytes from anybody. What is read is written canonically: reading that gives the
  * same text again. Ways and shares of whatever graph that is end, and no share is above a capacity on its way.

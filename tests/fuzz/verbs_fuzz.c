@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the two ends of an RDMA connection say: frames over the control connection, descriptors in the rings, slots. Bytes from
  * anybody: what decodes is in range, and is the same after it was encoded and decoded once more.

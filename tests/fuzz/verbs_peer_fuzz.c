@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a peer over RDMA can do once it has connected: descriptors in the ring, notices of data, frames over the control
  * connection, in any order and with anything in them, while this end posts and tests, and queue pairs fail. Nothing is read

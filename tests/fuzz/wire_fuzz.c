@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handle, the greeting, its answer and the frame header, as bytes from anybody. What decodes is in range, and is the
  * same after it was encoded and decoded once more.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """circles.py LIST OBJECT...: no circle between source files.
 
 A file uses another when its object needs a symbol that the other's defines; a pointer in a table counts as a call does.

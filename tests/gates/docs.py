@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs.py ROOT: the documents say what the code says.
 
 - Every warning of src/ is in docs/guide/troubleshooting.md, so that whoever sees it in a log finds its remedy: the longest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # awk -f layers.awk layers.txt FILE...: what a file of src/NAME/ may include is on the line "NAME: ..." of layers.txt.
 #
 # Quoted includes are written from src/ ("base/log.h") or from include/ ("nccl/v8.h"); a name without a slash is in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """words.py ROOT WORDS: names of the code in ROOT/src.
 
 No identifier below a folder has one of the words that WORDS lists for it, nor that word and an s: another one took its place.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Collectives of PyTorch and NCCL through the plugin, with 2 and 4 processes on one GPU, against known values.
 
 Exit 0, 1, or 77 with the reason where there is no GPU or no PyTorch.

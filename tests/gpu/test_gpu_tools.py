@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What of the GPU tests needs no GPU: expected values, environments, log reading, statistics."""
 import contextlib
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dashboard_test.py BUILD: Debian's Prometheus scrapes tributaryd, which aggregates for three ranks on emulated hosts, and the
 ranks' files, served as node exporter serves them.  Every query of packaging/grafana/tributary.json returns data, promtool
 accepts the texts, the man pages list what they have, and `tributary top` reads both."""

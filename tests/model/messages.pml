@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The message layer of docs/design/transport.md between one sender and one receiver over two streams: three messages of two tags,
  * of two pieces each, while the network loses one stream, or both at once. Pieces stand for bytes: the first may go

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin's collnet against MPI_Allreduce, on the same data: every type that MPI has, every operation, odd sizes, in
  * place and not, several operations in flight. Whole numbers and extremes must be equal to the bit. A sum or product of

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mutate.py [--seed N] [--count N]: how many faults that were put into src do the tests find?
 
 The tree of a commit is copied to build/mutation and built there twice: with gcov, to learn which test program runs which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the controller of a schedule and the processes that it plays share: one mapping, made before the first fork.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What containers keep from the processes in them, one thing at a time or several. */
 #ifndef TESTS_STANDIN_CONTAINER_H
 #define TESTS_STANDIN_CONTAINER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of containers in docs/guide/install.md: two ranks of one host go through NCCL's init and send each other a
  * message, in one container or in one each. Which get a plan, and what the others are told.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A graph file, read strictly: <graphs version="1">, in it <graph …> elements with <channel>s of <net dev="N"/> and
  * <gpu dev="0xN"/>, separated by nothing but blanks and ends of lines. It shares no code with the library. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In place of the C library's functions, also for the plugin: all that other processes can see, that waits or that tells
  * the time. The program exports them, so the loader finds them first. In a thread that is no actor they only pass on.

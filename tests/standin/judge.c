@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All local ranks of a communicator get the same answer, and it fits exactly them. There is no plan where a plan would be
  * wrong, and one where the plugin can know enough.

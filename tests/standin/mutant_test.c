@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins with one thing wrong (libs/mutant.c): the schedules of random_test find each of them, and nothing in a right one. */
 #include "play.h"
 

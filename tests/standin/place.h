@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Places where processes run: each has a /dev/shm of its own. One without a network of its own is a container on the
  * tests' host; one with its own network and name is another host. All of them see the GPUs of one machine in sysfs.

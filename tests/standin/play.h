@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plays what NCCL does on a few hosts: processes, and communicators that their threads initialise. Which thread takes the
  * next step, and how far it comes, is random. What the plugin answers is judged at the end of each communicator (judge.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random schedules: the same hundred in every `make check`; 100,000 others with TRIBUTARY_TEST_LONG=1, or as many as
  * TRIBUTARY_TEST_SEEDS says, from TRIBUTARY_TEST_SEED on. A schedule is the same whenever it is played.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process of a job: it has the plugin as NCCL has it, and its actors do what they are ordered. */
 #include "board.h"
 #include "tuner_table.h"

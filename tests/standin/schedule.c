@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a schedule is made of, by its seed. */
 #include "play.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tuner_table.h"
 
 #include "nccl/tuner_v2.h"

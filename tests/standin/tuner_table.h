@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's tuner tables, versions 2 to 6, as one. Any thread. */
 #ifndef TESTS_STANDIN_TUNER_TABLE_H
 #define TESTS_STANDIN_TUNER_TABLE_H

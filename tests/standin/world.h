@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A machine that is not here: a profile that fits what places_show_gpus() shows. */
 #ifndef TESTS_STANDIN_WORLD_H
 #define TESTS_STANDIN_WORLD_H

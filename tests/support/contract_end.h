@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One end of a random program over the contract (contract_program.h): what it posts, and what it checks when that
  * completes. What a message looks like follows from its tag and number alone, so both ends know it without asking.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "support/contract_model.h"
 
 void contract_model_start(struct contract_model *model, struct contract_request *request)

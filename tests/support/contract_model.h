@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A reference model of NCCL's net contract, without time, memory or transport: for each tag the nth message meets the nth
  * posted receive, in the order of posting at each end. Nothing else is related, so a message that nobody waits for, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random programs over the net contract, compared with the reference model (contract_model.h): 2 to 8 tags, sends and
  * receives in any order, messages that nobody waits for and receives that nobody sends to, from 0 to 4 MiB, groups, ends

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the targets of the fuzzers share. */
 #ifndef TESTS_SUPPORT_FUZZ_H
 #define TESTS_SUPPORT_FUZZ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections of a test, over any transport's table. Every wait is bounded: -ETIMEDOUT after a minute.
  *

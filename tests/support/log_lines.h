@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log sinks for tests: one that remembers, one that forgets. Lines come from one thread at a time (base/log.h); read what
  * is remembered while none is on its way.

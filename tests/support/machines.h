@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machines of topo/. Below TRIBUTARY_SOURCE, else here. */
 #ifndef TESTS_SUPPORT_MACHINES_H
 #define TESTS_SUPPORT_MACHINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A group of tests that spend their time waiting: each runs in a process of its own, all at the same time, so that the
  * group takes as long as its longest test. The group's setup and teardown run in each of these processes; threads of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Other processes of a test. A peer is this same program, started anew with exec, because a process that has loaded the
  * plugin cannot fork another user of it. Both ends talk over a socket pair, out of band, as NCCL's bootstrap does.

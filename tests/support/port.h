@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ports of the loopback interface that are free. All of these assert that it worked. */
 #ifndef TESTS_SUPPORT_PORT_H
 #define TESTS_SUPPORT_PORT_H

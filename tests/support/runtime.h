@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every test program that drives a transport needs: a watchdog, deadlines, a replayable seed, and counts of what
  * the process holds. Any thread, but for runtime_start, which main calls first.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ends of traffic whose owner sleeps in epoll and never polls (transport.h, watch). A wait that finds nothing for a tenth
  * of a second, with work left, is looked at closely: when progress() then moves something that no event told of, an event

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages from a seed: what is sent, in which order, in which groups it is received. Both ends make the same plan from
  * the same seed, so they may be in one process or in two. An end is moved by steps, as NCCL's proxy moves it: post what

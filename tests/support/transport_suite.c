@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "support/transport_suite.h"
 
 #include "support/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The contract of a transport (transport.h, and behind it NCCL's), run over any table of that shape: the built plugin
  * through one of its versions, or a transport linked in. One process, one thread that polls both ends in turn.

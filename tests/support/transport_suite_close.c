@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Closing in every state, suite->rounds times each, at moments taken from the seed. A close never blocks, the other
  * end has its error soon, and in the end no descriptor is left.

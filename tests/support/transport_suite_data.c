@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "support/link.h"
 #include "support/runtime.h"
 #include "support/traffic.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the transport suite, each a table of cases that ends with a NULL name. */
 #ifndef TESTS_SUPPORT_TRANSPORT_SUITE_INTERNAL_H
 #define TESTS_SUPPORT_TRANSPORT_SUITE_INTERNAL_H

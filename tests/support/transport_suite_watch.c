@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Callers that sleep in epoll and never poll (transport.h, watch): every message arrives, whatever holds it back. */
 #include "support/link.h"
 #include "support/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files and folders that tests make up and read. All of these assert that it worked. */
 #ifndef TRIBUTARY_TESTS_SUPPORT_TREE_H
 #define TRIBUTARY_TESTS_SUPPORT_TREE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A peer that vanishes: a process (support/peer.h) that brings a connection into a state, says so, goes on, and is struck
  * in it. Whoever struck it looks what becomes of its own end.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The test-bed's own tests. Exit 0, 1, or 77 when the kernel refused a part (which is named)."""
 import functools
 import json

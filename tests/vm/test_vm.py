@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The tool's own tests: what it makes of commands that fail, of VMs that hang or die, and of wrong descriptions."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tributary, an NCCL plugin, for programs that use NCCL through Python.
 
     import tributary

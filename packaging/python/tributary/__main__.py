@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program `tributary`, which `python -m tributary` and the wheel's entry point start."""
 import os
 import sys

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Aggregator: its threads, and the life of its groups as others see it. */
 #include "aggregate/aggregator/aggregator.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The aggregator of tributaryd: it receives the inputs of groups on other hosts, sums them and returns the results, and
  * has no input of its own. It learns everything from what the members send and knows no schedule

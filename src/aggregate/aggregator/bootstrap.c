@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections between an aggregator and all other nodes of a group, both ways; without blocking, in the group's thread. */
 #include "aggregate/aggregator/internal.h"
 #include "base/sys.h"

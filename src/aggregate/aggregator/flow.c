@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What moves on a group's connections: HEADs in, inputs in, sums and results out. */
 #include "aggregate/aggregator/internal.h"
 #include "base/clock.h"

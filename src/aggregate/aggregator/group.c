@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all parts of an aggregator do with a group: it fails, and a transfer waits to be posted. */
 #include "aggregate/aggregator/internal.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the aggregator share, and nobody else (aggregator.h says what it is).
  *

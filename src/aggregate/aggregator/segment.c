@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Segments at an aggregator: from the first HEAD to the last result that went out.
  *

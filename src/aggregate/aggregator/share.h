@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How groups share an aggregator's network card: by bytes, in equal parts, whatever the sizes of their segments. Each group
  * has a clock that counts what it was let begin; of those that wait, the one whose clock is the least behind may go, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One end of a control connection, without its socket: bytes that came go in, bytes to send come out, frames in between.
  * Both ends prove that they have the secret before any frame counts, and every frame is sealed with its number, so none

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The asking end of control connections: a group's coordinator keeps one to each aggregator service for as long as the
  * group lives, and `tributary aggregators` asks how they are. Nothing blocks, not for the address of a name either

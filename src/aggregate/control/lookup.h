@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asynchronous name resolution: a resolver whose DNS servers do not answer blocks for half a minute, and callers have a
  * time-out of their own. Numeric addresses are known at once. One thread at a time for each lookup.

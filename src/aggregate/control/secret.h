@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The secret that members and aggregators share, from a file that its owner alone can read. Reads the file system; any
  * thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of a control connection between a group's coordinator (or the command) and an aggregator service
  * (docs/format/aggregation-protocol.md): the four units of the handshake, and the payloads of the frames after it, as

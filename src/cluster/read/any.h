@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a cluster file for the command, of any form, which its content tells: those that the plugin reads
  * (cluster/cluster.c), and what LLDP or an InfiniBand subnet says. The plugin takes none of the latter: `tributary cluster show

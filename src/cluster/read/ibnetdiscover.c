@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of a line for the node, and one for each of its ports that is cabled:
  *

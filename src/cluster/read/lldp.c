@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The documents of one file, and whose each is; then the neighbours in them. Both of lldpctl's JSON forms: "json", in which
  * what is there once is an object and several are an array, and "json0", in which all is an array.

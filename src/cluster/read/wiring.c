@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of machines and cables; wiring_tree.c makes a cluster of it. */
 #include "cluster/read/wiring.h"
 

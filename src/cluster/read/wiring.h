@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who is cabled to whom, as LLDP or a subnet manager says it, made into a cluster: hosts and switches by name, links
  * between them. Pure. One thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What of all that is cabled belongs to the fabric over which hosts train. Left out, each with a note, are
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is known by its name to be for management or storage: switches, servers, and ports. */
 #include "cluster/read/wiring.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a user should know of what was left out, and of what was kept and may not belong. */
 #include "cluster/read/wiring.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs of machines that are cabled, and for each host its switches. */
 #include "cluster/read/wiring.h"
 

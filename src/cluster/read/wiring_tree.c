@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of what is cabled: groups of switches, levels, rates. */
 #include "cluster/read/wiring.h"
 

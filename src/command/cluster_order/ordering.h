@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `tributary cluster order` works with: a fabric, a layout of ranks, the order of hosts that there was and the one that
  * was found, and what each costs. One thread.

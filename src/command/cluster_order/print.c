@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An order of hosts as text, as files for launchers, and as JSON. */
 #include "command/cluster_order/ordering.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the order, and what both orders cost. */
 #include "command/cluster_order/ordering.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The IOMMU, and ACS: ports that send P2P traffic up to the root complex. At a switch this is a detour for devices of the same switch. At a
  * root port the traffic passes the root complex anyway; redirection matters there only if the IOMMU translates it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of checks, which run one after the other. docs/guide/doctor.md has a section for each; a test sees to it. */
 #include "command/doctor/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is wrong with a machine: a table of checks over the graph, its measurements and the facts that discovery found
  * beside it (docs/format/graph.md). Pure. docs/guide/doctor.md lists every check with its remedy.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What checks have in common: findings, facts, and what is above what. */
 #include "command/doctor/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Links that are narrower or slower than they ought to be. */
 #include "command/doctor/doctor.h"
 

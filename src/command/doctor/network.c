@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Interfaces and TCP. */
 #include "command/doctor/doctor.h"
 

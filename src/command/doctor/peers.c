@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands between two GPUs, or a GPU and a NIC. */
 #include "command/doctor/doctor.h"
 

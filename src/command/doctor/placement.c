@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where devices sit. */
 #include "command/doctor/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RDMA: RoCE's addresses, packets and flow control; what devices and drivers allow. */
 #include "command/doctor/doctor.h"
 

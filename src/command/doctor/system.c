@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings of the kernel and of this session, and what stands in the way of plans. */
 #include "command/doctor/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `tributary estimate` works with: a model's layers, the system's devices, how communication is predicted, and what
  * became of each case. One thread.

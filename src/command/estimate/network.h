@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How one case of an estimate communicates. What a collective takes is what the simulator says of this cluster and, inside hosts,
  * what the system's links carry: whichever is longer. One thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A model's layers on the stages of a pipeline, and what its stages tell each other. */
 #include "command/estimate/network.h"
 

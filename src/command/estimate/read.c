@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files of a model and a system: those of the published model, and one more form of a model. */
 #include "command/estimate/estimation.h"
 

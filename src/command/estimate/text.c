@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cases side by side, in words and as JSON. */
 #include "command/estimate/estimation.h"
 

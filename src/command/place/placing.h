@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `tributary place` works with: slots, jobs that run, jobs that wait, and what was found for them. One thread. */
 #ifndef TRIBUTARY_COMMAND_PLACE_PLACING_H
 #define TRIBUTARY_COMMAND_PLACE_PLACING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs: a line each, or one on the command line. */
 #include "command/place/placing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Places the jobs that want to run, one after the other: each beside those that run by then. */
 #include "command/place/placing.h"
 

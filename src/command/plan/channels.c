@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What channels are worth: sums and shares. */
 #include "command/plan/channels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `plan` and `explain` have in common: for which GPUs, NICs and hosts; the channels of a machine, ours and others';
  * what each makes of the graph's capacities, by the verifier; and how it is printed. One thread. Strings in ret_* belong to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What NCCL wrote to NCCL_GRAPH_DUMP_FILE, as channels that can be verified. */
 #include "command/plan/internal.h"
 

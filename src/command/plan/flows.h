@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each channel charges, for pictures and tables: channels that are alike are one flow. Pure. */
 #ifndef TRIBUTARY_COMMAND_PLAN_FLOWS_H
 #define TRIBUTARY_COMMAND_PLAN_FLOWS_H

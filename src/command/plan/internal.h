@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of this folder. */
 #ifndef TRIBUTARY_COMMAND_PLAN_INTERNAL_H
 #define TRIBUTARY_COMMAND_PLAN_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Channels on the machine. In each lane a stripe for each flow, as wide as its part of the lane's capacity: where the bed is
  * filled from edge to edge nothing more goes through. What is full stands out.

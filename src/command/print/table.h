@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tables for a terminal. Rows are written as text: a tab ends each cell but the last, a newline the row. A line without a tab is
  * printed as it is. Columns are as wide as their widest cell, in characters: colours and UTF-8 may stand in cells.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rates, sizes and times in words, each in one form. All write to text, and return it. */
 #ifndef TRIBUTARY_COMMAND_PRINT_UNITS_H
 #define TRIBUTARY_COMMAND_PRINT_UNITS_H

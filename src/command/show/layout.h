@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where everything stands in a drawn machine. CPUs are bars at the top with their memory above them; below, nested
  * bars of host bridges and switches, each as wide as what hangs below it, so that every link of the tree is straight;

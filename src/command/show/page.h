@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A page that needs nothing else: no network, no other file. Between its beginning and its end stand the drawings of its views,
  * whole SVG elements; what --json prints, and the viewer (page.js), which makes all else of it, are its end.

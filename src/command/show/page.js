@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page: its views, zoom and pan, cards, tables, light and dark. A new format needs a function that returns its views. */
 
 /*

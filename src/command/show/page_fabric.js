@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters: the fabric as a map, the cases of a simulation as bars, and its fullest links over time. */
 
 const WIDTH = Math.max(360, Math.min(1280, innerWidth - 32)), LETTER = 7.2; /* of words of 12 pixels */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines: what each link carries, and the channels of a plan. */
 
 /* ---- a machine ---- */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 "use strict";
 /*
  * The viewer of --html: this file and page_machine.js, page_fabric.js and page.js after it are one script. It has what the command's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one drawing of a machine, as SVG: boxes, links of two lanes, words beside them, a head and a legend. What is in the
  * lanes and what is said of it are the caller's (show: rates; plan: channels). Looks are attributes, which every program

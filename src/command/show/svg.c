@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A machine's rates as a picture: a stream in each lane, as wide as what it carries, coloured by measured over nominal. */
 #include "command/print/units.h"
 #include "command/show/picture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What all pictures of a machine have in common: who hangs below whom, how much of its nominal rate each link gives,
  * and where the bottleneck is. Pure. The graph must outlive the view.

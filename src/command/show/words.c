@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of pictures, the same in all of them. */
 #include "command/show/view.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What follows from the cases of a simulation: whether aggregation gains, and whether the order of ranks matters. */
 #include "command/simulate/simulation.h"
 

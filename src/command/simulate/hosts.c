@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts by name, as lists and hosts files have them. */
 #include "command/simulate/simulation.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A host's machine as rows of a fabric. The channels are those that the plugin plans for several such hosts, or NCCL's;
  * what they put on each link of the machine, for each byte that they move together, is its weight.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What inside each host bounds a collective: channels on the call's machine. */
 #ifndef TRIBUTARY_COMMAND_SIMULATE_MACHINE_H
 #define TRIBUTARY_COMMAND_SIMULATE_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fabric of `simulate`, `estimate`, `export --graph-json` and `cluster order`, from their options. */
 #include "command/simulate/simulation.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of `tributary simulate`: what runs on a fabric, and in which orders. */
 #include "command/simulate/simulation.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the cases, and finds the links that matter. */
 #include "command/simulate/simulation.h"
 

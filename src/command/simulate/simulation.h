@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `tributary simulate` works with: a fabric, the cases that are compared (an algorithm and an order of ranks each),
  * what became of each, and how it is printed and drawn. One thread.

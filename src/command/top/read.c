@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where metrics come from: a folder of files, or an address that answers GET /metrics. */
 #include "command/top/top.h"
 

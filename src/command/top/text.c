@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prometheus' text form, read: NAME{LABEL="VALUE",...} NUMBER. */
 #include "command/top/top.h"
 

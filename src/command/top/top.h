@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading metrics for `tributary top`: where they are, and what Prometheus' text form says. One thread. */
 #ifndef TRIBUTARY_COMMAND_TOP_TOP_H
 #define TRIBUTARY_COMMAND_TOP_TOP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A graph file as NCCL would read it (graph/search.cc, ncclTopoGetGraphFromXmlSub), with reasons where NCCL has none:
  * what it refuses, and also what it takes for something else without a word: channels that are not there are zeros,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each check is a function over the document; the table says what its findings mean to a reader. */
 #include "ncclxml/lint.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all elements have: names, bus ids, links, and complaints. */
 #include "ncclxml/read/reader.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the reader share (reader.c): topology_read.c (CPUs and the PCI tree), read_nics.c, read_gpu_links.c. Pure. */
 #ifndef TRIBUTARY_NCCLXML_READ_READER_H
 #define TRIBUTARY_NCCLXML_READ_READER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What NCCL's own parser (graph/xml.cc) makes of the bytes of a file, where that differs from XML: it knows no
  * declaration, no tabs, no line breaks inside a tag, no text between elements. Pure; the command alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A graph as NCCL would see the file, by its rules (limits.h): nominal rates are those that NCCL computes, also from
  * widths that no slot has and from strings that it takes for generation 3. What NCCL would ask the machine for, because

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small document tree over expat, with line numbers, for files of a few thousand elements. Everything is bounded;
  * declarations of entities are refused, nothing is loaded from elsewhere. Pure; the command alone.

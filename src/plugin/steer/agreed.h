@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How every rank of a host learns what its heads agreed on with those of the other hosts: a symbolic link for each rank in
  * the registry's folder, which a head makes before any head has its group (struct aggregate_terms).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the cluster file says of collnet for this process: whether NCCL is to offer it, and what it would bring. */
 #ifndef TRIBUTARY_PLUGIN_STEER_COLLNET_H
 #define TRIBUTARY_PLUGIN_STEER_COLLNET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What to do for one communicator on this host: a plan for exactly its GPUs, or none and why. */
 #ifndef TRIBUTARY_PLUGIN_STEER_DECIDE_H
 #define TRIBUTARY_PLUGIN_STEER_DECIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detects processes of this job that use another registry on this host. Containers may have a /dev/shm each and still be one
  * host for NCCL, as those on the host's network are, which have its name: then the ranks in this registry are not all. So

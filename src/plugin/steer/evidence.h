@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the ranks of a communicator that the registry knows are all the ranks it has on this host. NCCL fails if a graph
  * file does not list exactly those, and a plan that only some of them have makes the job hang. Any one of three proofs is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The folder tributary-UID in shared memory, and plain files in it. It comes with the first process and goes with the
  * last: rmdir fails while somebody has a file there, and an opener that finds its folder without a name comes again.

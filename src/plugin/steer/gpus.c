@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The facts that the proofs need of the machine's GPUs, from sysfs, /proc and NVML. */
 #include "plugin/steer/evidence.h"
 

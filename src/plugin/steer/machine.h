@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The measured machine as this process's NCCL gets to see it: the profile's graph with the NICs as the net plugin in use
  * names them, its topology file, and for a set of GPUs what to ask the planner.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's numbers of the machine's NICs, and which of them NCCL will use. It chooses none: src/plan does. Any thread. */
 #ifndef TRIBUTARY_PLUGIN_STEER_NETS_H
 #define TRIBUTARY_PLUGIN_STEER_NETS_H

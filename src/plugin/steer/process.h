@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a process has of steering, for steer.c and steer/ranks.c alone: one state for the process, and one for each of its
  * threads that has initialised a communicator.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the ranks of a host do together: one decision for all of them, and what their heads agreed on about collnet. */
 #include "plugin/steer/process.h"
 

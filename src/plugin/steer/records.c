@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What lies in the registry's files, and what follows from it. Pure. */
 #include "plugin/steer/registry.h"
 

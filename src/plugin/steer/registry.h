@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the processes of one user on one host tell each other which communicators they initialise with which GPUs: a
  * folder, tributary-UID, in shared memory. There are no shared mappings. A process writes its own files alone; what must

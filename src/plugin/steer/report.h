@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What steering says and keeps of what NCCL was given: a line of the log, and files in TRIBUTARY_DUMP_DIR. */
 #ifndef TRIBUTARY_PLUGIN_STEER_REPORT_H
 #define TRIBUTARY_PLUGIN_STEER_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is there: the other processes' files, read as they are. */
 #include "plugin/steer/registry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's variables that matter to plans, and from the launcher's variables which job this is, its size and this rank's
  * place in it (a new launcher: the tables in settings.c, and that of clusterprobe/launcher.c). Variables of the network

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a process does once, in its first communicator: reads the settings, finds the profile, registers, and makes the
  * topology file.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What became of this process's communicators, for `tributary status` (profile/job_text.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/versions/collnet_slots.h"
 
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slots of ncclCollNet whose C type is the same in several versions of the interface, and another one than that of the
  * function in collnet.h; as slots.h has them for the net.

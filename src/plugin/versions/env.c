@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's environment interface: version 2 has a logger for init, which is kept for good, as the net plugin may never be
  * called. With version 1 nothing can be said before the net plugin's or the tuner's init.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inner properties of a device in the form of each version of NCCL's interface. The conversion is written once: what
  * can fail is done and checked in plugin_properties_convert(), the rest is assignment in groups of fields, where each

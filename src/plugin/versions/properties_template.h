@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A version's getProperties, of the net and of collnet, which share their struct. The including file defines
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slots of ncclNet whose C type is the same in several versions of the interface, and another one than that of the
  * function in net.h, to which each converts, so that a version's file can be deleted without touching another. What one

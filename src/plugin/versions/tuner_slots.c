@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/versions/tuner_slots.h"
 
 #include "plugin/result.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slots of NCCL's tuner whose C type is the same in several versions of the interface, as slots.h has them for the
  * net. Names say from which version to which a slot's type holds.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 2 of NCCL's tuner interface. */
 
 #include "nccl/tuner_v2.h"

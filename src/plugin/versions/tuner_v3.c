@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 3 of NCCL's tuner interface: a table of costs. */
 
 #include "nccl/tuner_v3.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 4 of NCCL's tuner interface: also whether buffers are registered. */
 
 #include "nccl/tuner_v4.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 5 of NCCL's tuner interface: the communicator's id, and the constants of NCCL's model, which stay as they are. */
 
 #include "nccl/tuner_v5.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 6 of NCCL's tuner interface: the size of chunks. */
 
 #include "nccl/tuner_v6.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 10 of NCCL's interface. connect gets a traffic class; the profiler's callback and handles are not used. */
 
 #include "nccl/v10.h"

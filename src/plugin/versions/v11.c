@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 11 of NCCL's interface. One init, and one context, for each communicator. */
 
 #include "nccl/v11.h"

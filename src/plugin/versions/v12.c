@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 12 of NCCL's interface. Joined devices of up to 8 members; rails and planes. */
 
 #include "nccl/v12.h"

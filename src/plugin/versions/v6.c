@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 6 of NCCL's interface. Sizes are int, and there are no device handles. */
 
 #include "nccl/v6.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 7 of NCCL's interface. Adds device handles to connect and accept. */
 
 #include "nccl/v7.h"

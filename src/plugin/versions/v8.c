@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 8 of NCCL's interface. Registration sizes are size_t. */
 
 #include "nccl/v8.h"

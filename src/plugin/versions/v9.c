@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Version 9 of NCCL's interface. Message sizes are size_t too; devices can be joined. */
 
 #include "nccl/v9.h"

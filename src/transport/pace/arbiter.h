@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shares one device's budget among the processes of a host, through a small file of atomics in /dev/shm: one file for
  * a user, a network namespace and a device name; readable by its owner only. A process has a slot in it, where it says

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The arbiter's file: its layout, and how it is found, checked, mapped, locked and removed. Init and close only; any
  * thread. Nothing but arbiter.c includes this.

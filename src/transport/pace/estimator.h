@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many granted, undelivered bytes keep a link busy. Pure: values in, values out; docs/design/transport.md has the formulae.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How much of the network one of several competing senders may fill at a time. The budget bounds what hosts may send
  * within milliseconds, because hosts are late; the queue of a switch overflows in microseconds, and only the kernels

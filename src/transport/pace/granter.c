@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/pace/granter.h"
 
 /* Keeps the order of age. Threads that took the time before the lock come a little out of order, hence the walk. */

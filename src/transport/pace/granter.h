@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The receiver's pace: which of the messages that both sides have posted may send how many bytes now. Pure: values in,
  * values out; the caller gives the time and holds the pool's lock (struct pace in pace.h does both).

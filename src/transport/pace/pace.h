@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pace of one device in this process: a granter, an estimate of the budget (measured rate × usual loop, at least two
  * bursts, and 8 ms of the rate or more for late hosts), and this process's place in the host's arbiter (arbiter.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The accepting side: one listening socket an interface, shared by all listeners of the process. What connects has to
  * say hello with a listener's or a connection's secret before it costs more than a small slot; when the slots are full

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both roles share: making and unmaking a connection. */
 #include "base/clock.h"
 #include "base/minmax.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The connecting side. Each stream is dialled by a small state table; a connection stands when all of them do. One step
  * a call, nothing blocks.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What metrics tell of connections. Nothing is counted for it where data moves: positions in streams and numbers of messages
  * are there anyway, the rest are rare events.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a socket dies. The receiver leads: it stops reading the old socket for good, then says how far it got (DEAD), and
  * only then does the sender send the rest elsewhere, so no late byte lands in a buffer that was given back.

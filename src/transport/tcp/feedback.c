@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a receiver tells the sender: how much may come unscheduled, grants, what is done, what the window holds. It is
  * state, not events: a flush says what is new in it, and after the loss of a stream everything is said again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network interfaces that TCP may use, best first, from getifaddrs and sysfs.
  *

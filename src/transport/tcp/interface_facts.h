@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What sysfs says about one network interface: its place on PCI, its speed, its card; for a bond, a VLAN or a bridge
  * what its members say. Reads only below the descriptor given, so that tests use trees of their own. Any thread.

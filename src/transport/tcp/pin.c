@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which connections are tied to the interface that was chosen. Where two ports are in one subnet the route prefers one
  * of them whatever address a socket has, so that the address alone does not decide which port carries the data: the

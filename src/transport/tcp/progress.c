@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both roles share: moving the data of a connection, tests, the end. */
 #include "base/clock.h"
 #include "base/sys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes in, through a small staging buffer or straight to their place. */
 #include "base/clock.h"
 #include "base/copy.h"

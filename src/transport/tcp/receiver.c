@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The receiving role. Messages are matched to posted receives by tag, in the order of sending. One that no receive
  * matches joins the unexpected queue: an eager message lies in the window, of a longer one the unscheduled bytes do and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for whom: one line in the log, and the whole state of the connection in a file if the user wants it. */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of a connection, and its failure, which ends them all. */
 #include "base/log.h"
 #include "base/sys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the kernel's routing says, and sockets tied to one interface. Nothing here blocks; any thread.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. Of a longer
  * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it as far as the receiver

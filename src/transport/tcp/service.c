@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one background thread of the process. It accepts, keeps the heartbeat of every connection going whatever NCCL and
  * Python do, finds silent peers, dials lost streams anew, lets closed connections empty themselves, and says who waits

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sys.h"
 #include "transport/tcp/route.h"
 #include "transport/tcp/tcp.h"

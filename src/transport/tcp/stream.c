@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One socket of a connection, and frames out of a ring. read.c has the other direction. */
 #include "base/clock.h"
 #include "base/sys.h"

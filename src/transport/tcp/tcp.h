@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The TCP transport's own structures, shared by the files of this folder and by nobody else.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices, listeners, and the table of operations that the layers above use. */
 #include "base/clock.h"
 #include "base/log.h"

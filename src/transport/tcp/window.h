@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The eager window: memory for short messages, of the same size at both ends. A message is stored at the same offset in
  * both: at the sender until it is known to have left the receiver's, at the receiver until its receive takes it. The sender

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes that travel (docs/format/transport-protocol.md): the handle, the two halves of the handshake, and frames. Little-endian, encoded
  * byte by byte; this file and wire.c are the only place that knows an offset. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libibverbs as a table: the library opened at run time, or what a test puts in its place. Nothing else in the transport
  * calls an ibv_ function, not even the inline ones of <infiniband/verbs.h>, of which only types and constants are used.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What has come: completions of the queue pairs, and the descriptors that they tell of. Handed to the roles. */
 #include "base/bytes.h"
 #include "transport/verbs/verbs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both roles share: making and unmaking a connection, and its end. */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control connections: one of the TCP transport in each direction. They carry frames; their heartbeat, which goes on
  * whatever this process does, is what shows that the peer lives.

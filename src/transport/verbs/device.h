@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * RDMA devices that are open (cards), their ports, and memory registered with them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What sysfs says about one port of an RDMA device, and which of its addresses (GIDs) to use. Reads only below the root
  * given ("/sys", or a test's tree). Any thread; errno is kept.

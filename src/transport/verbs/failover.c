@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a queue fails. Both sides stop it for good before anything that it carried goes elsewhere: it is put into the error
  * state, in which nothing is written any more, and then all that it had received is taken, which ends with the last of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a connection is made. The handle leads to a listener of the TCP transport, to which whoever connects has to prove its
  * secret. Over that connection goes HELLO, with a handle by which the peer comes back; over the way back WELCOME; then READY,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of GPUs at the receiving end. No CPU may touch it, so what peers' cards do not do themselves our own does, by a queue
  * pair with itself on each rail: an eager message goes by a write from the window into its receive; and a flush is a read, which

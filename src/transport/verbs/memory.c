@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registered memory, one registration for the same pages however many connections use them. */
 #include "base/log.h"
 #include "base/sys.h"

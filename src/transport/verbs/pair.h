@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A queue pair from made to connected, whoever uses it. Any thread. What these give is 0 or -errno.
  */

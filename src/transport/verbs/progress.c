@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both roles share: moving the data of a connection, for its owner or the service thread. */
 #include "base/clock.h"
 #include "transport/verbs/verbs.h"

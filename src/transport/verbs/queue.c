@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Queue pairs: made, connected, written to, lost. */
 #include "base/clock.h"
 #include "base/log.h"

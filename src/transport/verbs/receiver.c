@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The receiving role. Receives are told to the sender as they are posted, and it writes into them. What matches an eager
  * message is decided here, by the rule that the sender follows, too: the oldest receive with its tag that the sender had

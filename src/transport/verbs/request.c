@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all of a connection needs: that it has failed, the memory that is registered for it, and its requests. */
 #include "base/sys.h"
 #include "transport/verbs/verbs.h"

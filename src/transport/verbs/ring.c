@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Descriptors: each side writes them into a ring in the other's memory, in order, over one queue (the primary). An entry is used
  * again when the peer is known to have taken it; every descriptor says how many of the other ring were taken.

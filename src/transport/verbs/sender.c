@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sending role. It knows which receives are posted and matches its messages to them by tag, in order; a short message
  * for which none is known goes into the window instead, and the receiver matches it by the same rule. Both come to the

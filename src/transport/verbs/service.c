@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one thread of this transport. It keeps no connection alive (the TCP transport's heartbeat does): it ends connects that
  * nobody finishes, gives the pace its beat, and moves what connections have whose owners have not called for a while: a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The structures shared by the files of this folder (docs/design/transport.md).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What two ends of a connection say to each other: frames over the control connection (TCP), descriptors in the rings that each
  * writes into the other's memory, and the 32 bits that come with data. Little-endian, encoded byte by byte

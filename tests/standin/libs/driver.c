@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A CUDA driver of which only what tells GPUs apart works: which GPUs there are and which is current in a thread. It is
  * built as libcuda.so.1 and opened before the plugin asks for that name.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of the driver that exist and do nothing. Weak: what driver.c defines is taken instead. */
 #include "gpu/cuda.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin, with one thing in it wrong: STANDIN_MUTANT says which. The linker (--wrap) puts these functions between the
  * plugin's own. Judge and schedules must find every one of them (mutant_test.c).

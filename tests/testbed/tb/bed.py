@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The description of a test-bed: values in, values out, no I/O but the reading of the file.
 
 One fact a line; README.md lists them. Structure (hosts, rails, leaves, spines) is read first, then everything else in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a cluster file would say of a test-bed: leaves, hosts, rates, aggregators (docs/format/cluster-file.md)."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes, packets and drops of each direction of each link, from the kernel's own counters."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults at a time: what the lines `at TIME …` say, and how it is done to a running test-bed."""
 import dataclasses
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The system calls that Python 3.11 lacks: namespaces, mounts, host names. All raise OSError."""
 import ctypes
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a Bed to namespaces, bridges and shaped links.
 
 Addresses, neighbours and the bridges' tables are static, and IPv6 is off unless asked for: nothing but the command's

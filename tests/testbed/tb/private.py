@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A private world for one run: network, mount, process (and, without root, user) namespaces that die with us.
 
 The caller stays behind as a waiting parent. Its child is process 1 of the new process namespace: when it ends, the

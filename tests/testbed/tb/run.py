@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command on every host, hands its output on, does the faults in time, and reports."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs beside the ranks, on hosts of their own: started before the ranks, ended after them."""
 import os
 import subprocess

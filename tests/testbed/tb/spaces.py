@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host's namespaces: network, mounts, name and shared memory of its own; processes are the run's.
 
 The namespaces are held by open file descriptors alone, no process sits in them, so they end with the run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rates, sizes and times as people write them. Each function raises ValueError with the form it wanted."""
 import re
 

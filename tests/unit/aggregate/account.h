@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What segments put on the links: every transfer is followed from host to host, as the engine would make it. Knows
  * nothing of how the schedule chooses.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an aggregator says to its transport about the nodes that come to it. */
 #include "aggregate/aggregator/internal.h"
 #include "base/clock.h"

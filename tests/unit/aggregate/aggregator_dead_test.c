@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a group leaves behind that has failed and that nobody has ended yet: nothing that others wait for. */
 #include "aggregate/aggregator/internal.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What members and aggregators say to each other: it comes back as it was, and nonsense is refused. */
 #include "aggregate/aggregator_wire.h"
 #include "reduce/reduce.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Members that post different operations. Everybody hears of it, whatever each of them waits for. */
 #include "base/clock.h"
 #include "support/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that let their CPU take denormal numbers for zero (torch.set_flush_denormal, libraries built with -ffast-math)
  * get the same bits as all others: threads inherit it, and callers' threads make sums.

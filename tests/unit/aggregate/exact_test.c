@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes out is what the group's order of summing says, bit by bit: level by level, rounded after each, the same at
  * every member, for every type and operation and any bits that go in, whether exchanged directly or segmented.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What goes wrong: members that leave, that never come, that fail at any step of the agreement; and data that is
  * corrupted. Everybody hears of it, soon, with the same reason; and nobody touches a buffer afterwards. Members that post

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A child that is forked in the middle of operations, as data loaders are: it has copies of all sockets and none of the
  * threads. It may live long after; the group goes on, and its end is seen by all although the child holds the sockets.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What aggregation brings a job, by its cluster: the design's formulas, worked out by hand for each case. */
 #include "aggregate/gain.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/aggregate/group_harness.h"
 
 #include "support/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Groups of a test: several engines in one process, each of which takes itself for a host of its own or shares one, over one
  * transport. Every wait is bounded. One thread, but for group_harness_open, which connects each member in a thread of its

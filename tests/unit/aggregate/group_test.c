@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups that work: sums are exact, the same at every member, whatever the layout, the size and the order. */
 #include "aggregate/group.h"
 #include "support/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Members that are killed or stopped, in every state: each member is a process, one of them is struck at a moment taken
  * from the seed, and every other one ends with an error, within the time-out, and with no wrong result before it. Each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What members say to each other: it comes back as it was, and nonsense is refused. tests/fuzz/members_fuzz.c does more. */
 #include "aggregate/member_wire.h"
 #include "aggregate/tags.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a group ends because a member has left: by a clock of the test, over connections that are none. */
 #include "aggregate/group.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many operations at once, of all sizes, posted and tested in another rhythm by every member; small
  * operations beside large ones.

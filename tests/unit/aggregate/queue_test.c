@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One queue over a transport that does what it is told: what is posted when, and who is asked what it waits for. */
 #include "aggregate/group.h"
 

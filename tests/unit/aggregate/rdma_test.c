@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups over queue pairs of the fake: the same operations, and nothing is registered while they go on. */
 #include "base/log.h"
 #include "support/log_lines.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rates of aggregators from the times of calibrations: what a model of hosts and aggregators takes is found again. */
 #include "aggregate/schedule_rates.h"
 

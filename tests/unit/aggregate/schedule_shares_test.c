@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What crosses each link. The schedule is run and every transfer counted, for all splits of up to 32 hosts into leaves,
  * and compared with the formulas of schedule.h; and the time of the slowest link with a linear program's optimum.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who aggregates what: turns are sound, even and repeatable, and segments have sensible lengths. */
 #include "account.h"
 

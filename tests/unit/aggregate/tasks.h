@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations of a test: reductions of any size, whose elements say where they belong, so that
  * every result can be checked without a reference.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A host with another release of the plugin: everybody fails alike, soon, and is told what to do, whichever of that host's
  * words is the first to be read.

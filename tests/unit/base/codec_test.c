@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One function writes a message and reads it: what it wrote is read back, and every length and value that is not so is not. */
 #include "base/codec.h"
 

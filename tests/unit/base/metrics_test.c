@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prometheus' text form, and files that are replaced as a whole. */
 #include "base/metrics.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that a user names, and small ones of /proc and /sys. */
 #include "base/sys.h"
 #include "base/text_file.h"

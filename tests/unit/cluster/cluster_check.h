@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of cluster files share. */
 #ifndef TESTS_UNIT_TOPOLOGY_CLUSTER_CHECK_H
 #define TESTS_UNIT_TOPOLOGY_CLUSTER_CHECK_H

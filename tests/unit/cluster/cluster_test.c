@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cluster file: all its forms are read, what is wrong is named with its place, and what is written is read again. */
 #include "cluster_check.h"
 

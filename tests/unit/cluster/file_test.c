@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which cluster a process is in: the file that is named, else the profile's, else none. */
 #include "cluster/file.h"
 

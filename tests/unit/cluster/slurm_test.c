@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slurm's files: topology.conf, topology.yaml, and what scontrol prints. */
 #include "cluster_check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Coordinator and workers, as threads of one process on the loopback interface: who comes, who does not, who goes. */
 #include "clusterprobe/clusterprobe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a port counts of real connections, to the byte, and what it makes of the kernel's counts. No times: it waits. */
 #include "clusterprobe/clusterprobe.h"
 

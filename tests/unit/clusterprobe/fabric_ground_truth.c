@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric_ground_truth.h"
 
 #include "support/random.h"

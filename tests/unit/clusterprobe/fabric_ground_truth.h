@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Made-up fabrics whose leaves are known, and a probe that measures them: fair rates of src/simulate, with noise. */
 #ifndef TRIBUTARY_TESTS_UNIT_CLUSTERPROBE_FABRIC_GROUND_TRUTH_H
 #define TRIBUTARY_TESTS_UNIT_CLUSTERPROBE_FABRIC_GROUND_TRUTH_H

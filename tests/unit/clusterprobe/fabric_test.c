@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is found of fabrics whose truth is known: with the test-bed's noise, and without. Of the random ones every fourth;
  * TRIBUTARY_TEST_LONG=1: all.

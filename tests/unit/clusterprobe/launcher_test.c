@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a process is in its job: what each launcher says, and what is wrong with it. */
 #include "clusterprobe/clusterprobe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A coordinator and workers whose other ends follow a script: what each is told, and what it makes of words that nobody should say. */
 #include "clusterprobe/clusterprobe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of the clusterprobe come back as they were, and nothing else does. */
 #include "clusterprobe/clusterprobe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first line of what commands print: it is the same in the JSON, and says what the values beside it say. */
 #include "command/command.h"
 

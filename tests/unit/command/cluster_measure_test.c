@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program: `tributary cluster measure`, two processes with hosts' names of their own, on the loopback interface. */
 #include "command/command.h"
 

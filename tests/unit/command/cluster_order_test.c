@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program: `tributary cluster order`, its files for launchers and its figures. */
 #include "command/command.h"
 

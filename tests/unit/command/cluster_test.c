@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program: `tributary cluster show`, on the clusters of topo/. */
 #include "command/command.h"
 

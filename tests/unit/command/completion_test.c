@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The completions, bash's and fish's asked as the shells ask them, zsh's on a terminal, in a folder with a file and a folder of blanks in their names. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's configuration files, as the built program reads them. */
 #include "command/command.h"
 

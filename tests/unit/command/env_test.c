@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary env` and `tributary run`, as the built program. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The examples of --help and the man pages: each does what it shows, in a folder with the files that they name. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program, and the files that its commands read and write: missing, unwritable, standard input, folders. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was found, as a cluster file and against a declared one. */
 #include "command/cluster_measure.h"
 

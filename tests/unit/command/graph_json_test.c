@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program: `tributary export --graph-json`, against its schema and its own numbers. */
 #include "command/command.h"
 

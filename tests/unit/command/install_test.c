@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `make install`: what any text of the program names is there, and `make uninstall` takes all of it away. */
 #include "command/command.h"
 

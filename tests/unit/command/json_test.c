@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that --json prints, by its schema. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program: calls, exit statuses, stdout and stderr. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program's `measure`, on a simulated machine and on this one's memory. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program's `plan` and `explain`: what they say, what they refuse, and that scripts can read it. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the built program, $TRIBUTARY_BUILD/tributary. One thread. */
 #ifndef TESTS_UNIT_COMMAND_PROGRAM_H
 #define TESTS_UNIT_COMMAND_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What README.md says that commands can say again. */
 #include "program.h"
 

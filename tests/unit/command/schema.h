@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON by the schemas of docs/format. One thread. */
 #ifndef TESTS_UNIT_COMMAND_SCHEMA_H
 #define TESTS_UNIT_COMMAND_SCHEMA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary status` and the last lines of `tributary run`, as the built program, over records as the plugin writes them. */
 #include "command/command.h"
 

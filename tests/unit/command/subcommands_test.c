@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is made of the tables of commands and options, and the files that hold it. */
 #include "command/command.h"
 

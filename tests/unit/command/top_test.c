@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary top`: metrics as they are read, also when they are damaged, and what the built program makes of them. */
 #include "command/command.h"
 #include "command/top/top.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program: `tributary tune`. */
 #include "command/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A transport for aggregators that errs: TCP, until a stroke falls at a moment of their work; then every call fails of all
  * that use it, as if their processes had ended. One for the whole program.

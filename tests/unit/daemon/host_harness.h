@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A service in a thread of the test, on the loopback interface, and what tests need to talk to it. One at a time.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Aggregators and members that are killed (SIGKILL), at moments taken from the seed: the built tributaryd, and members in
  * processes of their own, which reduce without end. A killed aggregator costs nobody more than time: every operation ends

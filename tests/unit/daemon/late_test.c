@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Members that are late, in groups with aggregators. What the others' newer operations sent ahead must not keep out what an
  * older one needs: whoever waits for that one before it posts the newer would wait for ever.

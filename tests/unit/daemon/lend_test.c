@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Groups whose members use aggregators: the same bits as without them, whatever the leaves, types and sizes; one that is
  * not there, refuses or has another secret is gone without; and several jobs share one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Groups that measure their aggregators when they come together: one that is slower than it is said to be gets less work, or
  * none; one that is lost meanwhile is done without; a member that is lost meanwhile is an error at every other, with the

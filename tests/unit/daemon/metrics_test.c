@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GET /metrics: what it gives, who gets it, and clients that are slow, many, or no clients of HTTP at all. */
 #include "aggregate/aggregator_wire.h"
 #include "daemon/daemon.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "processes.h"
 
 #include "aggregate/control/client.h"

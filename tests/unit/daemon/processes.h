@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Groups of processes on the loopback interface: the built tributaryd, and members that reduce without end, operations of
  * 5 KB to 1.6 MB, 16 at a time, a word of 4 bytes between every two. Each compares every result with the first of its kind,

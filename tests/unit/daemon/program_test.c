@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built program, $TRIBUTARY_BUILD/tributaryd, in a process of its own: start, refusals, privileges, signals. */
 #include "aggregate/aggregator_wire.h"
 #include "base/clock.h"

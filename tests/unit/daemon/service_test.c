@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service as its clients and as strangers see it, over the loopback interface. */
 #include "aggregate/aggregator_wire.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Aggregators and members that are stopped (SIGSTOP), as a debugger, a full memory cgroup or a suspended virtual machine
  * does it: their connections stay open and nothing comes. For less than TRIBUTARY_TIMEOUT they are slow, and waited for.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Aggregators that are lost: at every step of what they do, two at once, seen by one member alone, by each other alone,
  * while what is missing is made again, together with a member; and ones that are told to end. All operations go through with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The captures of topo/captures: each NAME.tar.gz gives the graph and the facts of NAME.txt. TRIBUTARY_TEST_WRITE_FIXTURES=1
  * writes the texts anew; what has changed in them is then to be looked at.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replies of the kernel, as it builds them. */
 #include "discover/ask.h"
 

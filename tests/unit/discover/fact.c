@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/discover/fact.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the facts of a machine. One thread. */
 #ifndef TRIBUTARY_TESTS_UNIT_DISCOVER_FACT_H
 #define TRIBUTARY_TESTS_UNIT_DISCOVER_FACT_H

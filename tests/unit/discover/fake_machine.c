@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/discover/fake_machine.h"
 #include "support/tree.h"
 

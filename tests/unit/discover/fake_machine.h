@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A machine with two NUMA nodes as a folder with sys/ and proc/, for hwloc and for us. Node 0: a switch with two GPUs and a
  * NIC of two ports; node 1: a switch with two GPUs, and a NIC in a slot of its own. Secrets are in all places where

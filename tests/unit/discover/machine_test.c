@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole machine, live and from its capture. TRIBUTARY_TEST_WRITE_FIXTURES=1 writes the expected graph and the recorded
  * capture anew, from the machine that fake_machine.c makes; what has changed in them is then to be looked at.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "discover/root.h"
 
 #include "unit/discover/fake_machine.h"

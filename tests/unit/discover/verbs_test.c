@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* With a device it is tried in a VM (tests/vm). */
 #include "discover/ask.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our declarations of CUDA and NVML against the real headers, where they are: CUDA's usual place, or wherever the compiler
  * looks (CPATH=.../site-packages/nvidia/cu13/include for a Python wheel). What differs is a compiler error.

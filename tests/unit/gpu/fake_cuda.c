@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/gpu/fake_cuda.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A CUDA driver in this process, as a table for gpu_cuda_set_table: GPUs whose memory is the heap and whose streams take
  * simulated time. It counts what is alive, notes misuse, and makes the Nth call fail. One thread, but for the pinned

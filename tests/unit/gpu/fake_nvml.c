@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/gpu/fake_nvml.h"
 
 #include <stdio.h>

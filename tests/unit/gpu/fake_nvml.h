@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An NVML in this process, as a table for gpu_nvml_set_table. It says what the test has put into it; one instance.
  */

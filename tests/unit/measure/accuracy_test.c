@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How well measuring knows simulated machines: those of topo/, and random ones. The bars are those of docs/design/measuring.md.
  * TRIBUTARY_TEST_TABLE=1 prints the errors; TRIBUTARY_TEST_LONG=1 takes 1,000 random machines.

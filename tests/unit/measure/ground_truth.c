@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ground_truth.h"
 
 #include <setjmp.h>

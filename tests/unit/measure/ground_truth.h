@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines for the tests of measuring: built by hand, or at random from a seed. */
 #ifndef TRIBUTARY_TESTS_UNIT_MEASURE_GROUND_TRUTH_H
 #define TRIBUTARY_TESTS_UNIT_MEASURE_GROUND_TRUTH_H

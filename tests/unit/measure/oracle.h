@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What measuring could find out at best about a simulated machine, by linear programs over the machine's own
  * constraints: the most that any flows together bring through each directed link. Shares nothing with the inference.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * RDMA ports and the memory of GPUs, over the fake library and the fake driver: the CPU cannot touch that memory, and what a
  * card writes there is seen when the same card has read there, and not before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The probe of RDMA devices over the fake: what it can, what it moves, what it says when it cannot. */
 #include "measure/probe_rdma.h"
 

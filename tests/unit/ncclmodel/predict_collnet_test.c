@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collnet's costs on several hosts: NCCL's table as its model makes it of our graph file, or of its own search, then the
  * tuner's edit, then NCCL's choice.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "predict_costs.h"
 
 struct predict_costs predict_costs_of(const struct predict_communicator *communicator,

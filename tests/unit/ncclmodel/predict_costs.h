@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of costs as NCCL fills them, for the tests of the tuner. */
 #ifndef TRIBUTARY_TESTS_UNIT_PLAN_PREDICT_COSTS_H
 #define TRIBUTARY_TESTS_UNIT_PLAN_PREDICT_COSTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What NCCL 2.28.9 and 2.30.7 printed of their cost tables (NCCL_DEBUG_SUBSYS=TUNING) when their host code ran on
  * simulated GPUs, and the channels that it printed them for. Observed; nothing here is computed.

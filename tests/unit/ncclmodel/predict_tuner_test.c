@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "predict_costs.h"
 #include "unit/plan/machine_spec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The estimate of NCCL's search: on small machines where its rules say what must come out, and beside what NCCL 2.28.9
  * really chose (TRIBUTARY_TEST_TOPOLOGIES names a folder with NCCL topology files and nccl-chose/).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A machine for the tests of the writer: two sockets, on each a switch with two GPUs and one NIC, as NCCL would dump
  * it.

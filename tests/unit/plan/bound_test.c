@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bound against the same linear program by other means, where there are too many channels to list: GLPK solves it over
  * candidates, and a dynamic program over subsets of the GPUs, of this file's own, finds each next one. What GLPK's shares

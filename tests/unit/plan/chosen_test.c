@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Against NCCL itself: real machines, and the channels that NCCL 2.28.9 chose for them (nccl_chose.h). Both are verified by
  * the verifier's arithmetic on the same capacities: nominal, and with links that are not what NCCL takes them for. The table

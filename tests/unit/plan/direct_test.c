@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Direct heads: against every set of heads with every NIC, verified one by one; what a set has of them; what is refused. */
 #include "machine_spec.h"
 #include "set_check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the verifier says is charged: by hand on a small machine, and against its own rate on many. */
 #include "tributary/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines for the tests of the planner: described by a few numbers, built as graphs with known capacities. */
 #ifndef TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_SPEC_H
 #define TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_SPEC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machines of topo/ (TRIBUTARY_SOURCE is the folder in which that is). */
 #include "tributary/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tuner makes NCCL choose, on all machines of topo/ (TRIBUTARY_SOURCE) and all subsets of their GPUs, on one host
  * and on several, 8 bytes to 1 GiB, by the model with the rates that are true for so many hosts: against the best that is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPUs that are joined each to each: how many channels share no link is known. Of n GPUs each has n - 1 links, so no plan
  * has more than n ways from NIC to NIC, or n / 2 trees, each of which charges both directions.

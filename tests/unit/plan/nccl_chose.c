@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/plan/nccl_chose.h"
 
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Real machines and what NCCL 2.28.9 chose for them: NCCL topology files in a folder outside the repository, and in its
  * nccl-chose/ what NCCL dumped on each. For tests that TRIBUTARY_TEST_TOPOLOGIES names the folder to.

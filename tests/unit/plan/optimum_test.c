@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nothing beats the planner where everything can be tried: all multisets of channels for up to four GPUs, each verified by
  * plan_verify_rate; and for up to six an integer program over all channels (GLPK). Of the subsets of each machine's GPUs some

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where jobs are placed: against all subsets of slots, verified from the definition by code that is not shared; and the cases
  * that docs/guide/cluster.md names.

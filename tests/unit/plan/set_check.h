@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every set of plans must keep, whatever the machine: asserted with the verifier, and the shares of the best plans. */
 #ifndef TRIBUTARY_TESTS_UNIT_PLAN_SET_CHECK_H
 #define TRIBUTARY_TESTS_UNIT_PLAN_SET_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collnet by agreement, on hosts that are unlike: real heads come together over the loopback device, tell the ranks of
  * their hosts through folders as the registry has them, and every rank makes its own choice of algorithm. A rank that

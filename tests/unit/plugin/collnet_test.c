@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collnet's inner form over the fake transport and the real engine, in groups of one: who holds what, and what becomes of a
  * head that fails. Groups of several, and operations, are in tests/conformance.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the environment half answers to NCCL_COLLNET_ENABLE. It does so once for a process, so each case has its own. */
 #include "plugin/env.h"
 

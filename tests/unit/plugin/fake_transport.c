@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/plugin/fake_transport.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A transport inside one process, for tests of what stands on a transport. A message goes straight from the sender's
  * memory into the receive that was posted for its tag; a send without one is "come again". Every object is counted.

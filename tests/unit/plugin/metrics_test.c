@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file of a process: there while its transport is open, right when it is closed, and gone with the process. */
 #include "plugin/metrics.h"
 

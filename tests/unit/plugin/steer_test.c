@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which communicators get a plan and which none, and why, in processes that call the plugin in NCCL's order. */
 #include "plugin/steer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A machine in a temporary folder: sys/ and proc/ as fingerprint_take reads them. Every function fails the running test
  * when it cannot do its work. One thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small profile with something of everything, for tests. Fails the running test when it cannot be made. */
 #ifndef TRIBUTARY_TESTS_UNIT_PROFILE_SAMPLE_H
 #define TRIBUTARY_TESTS_UNIT_PROFILE_SAMPLE_H

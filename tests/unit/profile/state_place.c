@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/profile/state_place.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A state directory in a temporary folder, and a machine that looks for its profile there. Every function fails the
  * running test when it cannot do its work. One thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How far a sum of eight gradients in bfloat16 is from the true one: summed here at once, against a ring, which rounds to
  * bfloat16 after each of its seven additions. Prints both.

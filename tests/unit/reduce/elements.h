@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays of elements of any type, and values that are likely to go wrong. Any thread. */
 #ifndef TESTS_UNIT_REDUCE_ELEMENTS_H
 #define TESTS_UNIT_REDUCE_ELEMENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every kernel of every level that this CPU has, against arithmetic that is slow and plain (slow.h), bit by bit. */
 #include "reduce/reduce.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions one element at a time, in wider arithmetic and with explicit rounding: what the kernels are compared with.
  * Shares nothing with them but the enums. Elements are bits, in the low bytes of a uint64_t. Pure; any thread.

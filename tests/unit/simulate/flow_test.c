@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flows at fair rates: by hand, and after every event against plain water-filling over all flows. */
 #include "simulate/flow.h"
 

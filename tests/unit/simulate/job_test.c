@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives on fabrics: by hand, the two forms beside each other, the shares beside the engine's own. */
 #include "simulate/job.h"
 

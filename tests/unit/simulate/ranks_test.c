@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Orders of hosts: what they cost, against a count of crossings that shares no code and against the simulator; and what is
  * found, against all orders there are.

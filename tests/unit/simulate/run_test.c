@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of aggregation: how long, and when they are through. */
 #include "simulate/job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A training step's streams, by hand; and the published model's results. */
 #include "simulate/step.h"
 

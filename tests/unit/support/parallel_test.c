@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* That no failure is lost where tests run in processes of their own, and no hang goes unnamed. */
 #include <setjmp.h>
 #include <stdarg.h>

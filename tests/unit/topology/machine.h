@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines that several tests of the graph build. */
 #ifndef TRIBUTARY_TESTS_UNIT_TOPOLOGY_MACHINE_H
 #define TRIBUTARY_TESTS_UNIT_TOPOLOGY_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the transports over a network offer: physical devices, and those that were joined of them. */
 #include "base/params.h"
 #include "base/process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever TRIBUTARY_EAGER_BYTES says, messages of all lengths follow each other: none waits for room that never comes. */
 #include "base/params.h"
 #include "support/link.h"

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs run in small virtual machines: see ../README.md."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults at a time: `TIME WHAT`, and how they are done to running VMs."""
 import dataclasses
 import re

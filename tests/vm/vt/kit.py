@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a VM is made of: QEMU, Debian's kernel with its modules, and a small initramfs.
 
 The kernel is downloaded once and kept with what was made of it in a cache; the host installs no kernel. Several runs may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One virtual machine: QEMU's command line, its process, and the ways to talk to it."""
 import ctypes
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boots one or two VMs, runs the command in each, hands its output on, does the faults in time, and reports."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/control/channel.h"
 
 #include "control_pair.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client's and an aggregator's end of a control connection, in memory. One thread. */
 #ifndef TESTS_UNIT_AGGREGATE_CONTROL_PAIR_H
 #define TESTS_UNIT_AGGREGATE_CONTROL_PAIR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of aggregators, with a resolver that answers, and with one that never does (in namespaces of the test's own). */
 #include "aggregate/control/client.h"
 #include "aggregate/control/lookup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Forms of the same tools that are not read are named, with the one that is; what is read is told by its content. */
 #include "declared.h"
 

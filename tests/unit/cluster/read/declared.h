@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of declared clusters share: a text is read, and what is understood is compared in our own form. */
 #ifndef TESTS_UNIT_DISCOVER_DECLARED_H
 #define TESTS_UNIT_DISCOVER_DECLARED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An InfiniBand fabric as ibnetdiscover prints it. */
 #include "declared.h"
 

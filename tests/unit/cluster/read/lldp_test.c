@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LLDP's neighbours in both of lldpctl's JSON forms, of one host and of many. */
 #include "declared.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is cabled becomes a tree: leaves, levels, rates; what is no tree is made one, or refused. */
 #include "cluster/read/wiring.h"
 

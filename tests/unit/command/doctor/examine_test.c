@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sound machine, of which every check has only good to say; and for each check something broken in it, which that
  * check finds and no other.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A sound machine with its facts, and what can be broken in it. */
 #ifndef TESTS_UNIT_COMMAND_DOCTOR_FIXTURES_H
 #define TESTS_UNIT_COMMAND_DOCTOR_FIXTURES_H

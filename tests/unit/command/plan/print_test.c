@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How channels are printed and drawn, from plans that are written down here and so do not change when the planner finds
  * others. The texts are compared with what was looked at; the pictures are taken apart.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pictures of one machine, compared with what was looked at; and of machines that nobody would build. */
 #include "command/json.h"
 #include "command/show/page.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The word where collnet could help: said where it is true, and not anywhere else. */
 #include "plugin/steer/collnet.h"
 

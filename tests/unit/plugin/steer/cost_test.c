@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan costs: printed, not asserted. */
 #include "plugin/steer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* That one rank decides and all read the same, whoever dies when. */
 #include "plugin/steer/registry.h"
 

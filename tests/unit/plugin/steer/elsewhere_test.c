@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* That ranks of the job in another registry on this host are seen. */
 #include "plugin/steer/elsewhere.h"
 

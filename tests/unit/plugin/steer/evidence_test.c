@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What proves that all ranks of a communicator on this host are known, and what does not. Rules, on made-up machines. */
 #include "plugin/steer/evidence.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the ranks of a host end with when something fails in one of them. Only with injected faults. */
 #include "unit/plugin/steer/host.h"
 

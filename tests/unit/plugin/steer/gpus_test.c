@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs of the machine and what computes on them, from made-up sysfs, /proc and NVML. Real MIG and MPS: not tried. */
 #include "plugin/steer/evidence.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A host with a measured machine and processes on it that call the plugin as NCCL does: each rank a process, its threads
  * take orders one at a time. Every function fails the running test when it cannot do its work.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/plugin/steer/host_process.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rank's side of the host harness: for host.c and host_process.c alone. */
 #ifndef TRIBUTARY_TESTS_UNIT_PLUGIN_STEER_HOST_PROCESS_H
 #define TRIBUTARY_TESTS_UNIT_PLUGIN_STEER_HOST_PROCESS_H

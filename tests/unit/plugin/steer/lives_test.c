@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the ranks of a host end with when one of them dies, stops, forks, or loses its files. */
 #include "plugin/steer.h"
 

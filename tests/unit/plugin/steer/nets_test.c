@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* By what numbers NCCL knows its network devices, where that can be known. */
 #include "plugin/steer/nets.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which NICs the rings of several hosts come in and go out by. */
 #include "plugin/steer.h"
 

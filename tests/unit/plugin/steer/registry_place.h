@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A registry of this process in a folder of its own, and other processes that use it. Every function fails the running test
  * when it cannot do its work.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes and ranks of the user there are, and what is left of those that are gone. */
 #include "plugin/steer/registry.h"
 

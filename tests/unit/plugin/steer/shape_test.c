@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A topology file that joins GPUs by P2P, where that is measured to be faster: for all ranks of a host or for none. */
 #include "plugin/steer.h"
 

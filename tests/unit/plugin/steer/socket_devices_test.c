@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which interfaces NCCL's own sockets have as devices, by NCCL's rules. */
 #include "plugin/steer/nets.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What became of communicators: as text in the registry, and among the recent jobs. */
 #include "plugin/steer/status.h"
 

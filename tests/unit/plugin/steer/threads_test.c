@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each thread of a process is answered, in every order in which NCCL asks: several communicators at once, splits with
  * shared resources, initialisations that are abandoned, threads and ids that are used again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of all versions over the fake transport: every slot filled that may be called, a message through each, and what
  * NCCL's int sizes cannot say is refused. The same through the built library over TCP is in tests/conformance.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A fresh directory for each test in place of /dev/shm, and the processes that share an arbiter in it. For one test
  * program each, so all is static.

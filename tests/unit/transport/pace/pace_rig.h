@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of struct pace have in common. For one test program each, so all is static. */
 #ifndef TRIBUTARY_TESTS_UNIT_TRANSPORT_PACE_PACE_RIG_H
 #define TRIBUTARY_TESTS_UNIT_TRANSPORT_PACE_PACE_RIG_H

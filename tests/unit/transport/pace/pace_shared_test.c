@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several struct pace of one device, as processes of a host have them; and one that threads share. */
 #include "pace_rig.h"
 

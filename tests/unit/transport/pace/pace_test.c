@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "pace_rig.h"
 
 static void disabled_pace_grants_everything_at_once(void **state)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A send whose FIN is late: its data and its request are the caller's again, and the copy is what may have to go out once more.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams that die. Whatever dies where, and however many at once, every message arrives once, in the order of its tag and
  * whole, as long as one stream lives or is dialled anew in time. Only when all are gone for good does every request fail.

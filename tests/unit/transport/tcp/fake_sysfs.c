@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/transport/tcp/fake_sysfs.h"
 #include "support/tree.h"
 

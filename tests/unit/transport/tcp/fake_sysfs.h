@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sysfs tree in a temporary folder and a getifaddrs list to go with it, for tests of the interface choice. Every
  * function fails the running test when it cannot do its work. One thread.

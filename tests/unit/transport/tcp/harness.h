@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Both ends of a connection over socket pairs, with the test between them: it decides how many bytes a stream carries
  * before it dies. One thread moves everything, on a fake clock, so a run depends on nothing but its arguments.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rules of messages, on streams that live: order within a tag and nothing between tags, whatever nobody receives;
  * unscheduled bytes, in a receive or in the window; sequence numbers that wrap.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which port carries the data of two hosts: network namespaces, joined by a bridge in the test's own. "a" dials "b".
  * What is not possible here (namespaces, iproute2) is skipped.

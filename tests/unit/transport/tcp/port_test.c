@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whose port a connection's messages pass, and what the own one carries: what the transport tells the pace. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Real sockets that are cut while both processes live: all streams of a connection at once, with one to four of them, at
  * random points of a conversation, again and again. Nothing is lost, nothing comes twice, the order is kept. And what has

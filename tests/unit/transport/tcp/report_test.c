@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A log that blocks for longer than TRIBUTARY_TIMEOUT: lines wait, nothing else does. This process's log is blocked; its
  * peer, another process, must not take it for dead.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The eager window at both ends, with reports that are late, lost, said twice or read in another order. */
 #include "support/runtime.h"
 #include "transport/tcp/window.h"

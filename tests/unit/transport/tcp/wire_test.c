@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every structure survives the wire, and a decoder takes nothing that an encoder does not make. */
 #include <setjmp.h>
 #include <stdarg.h>

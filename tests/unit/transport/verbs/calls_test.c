@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every call of the library fails once: a whole life (open, connect, traffic, close) is run again and again, with the
  * first, second, third … call failing, until none is left to fail; in host memory and into memory of GPUs. Each run ends, moves

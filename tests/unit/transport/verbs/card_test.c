@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cards and ports over the fake: what is asked of them, and what becomes of traffic when one fails for good, comes back, is
  * slow, has no receive for us, or when a child of ours holds what we have.

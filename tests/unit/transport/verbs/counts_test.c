@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts that pass 32 bits, receives that wait for very long, and messages that nobody waits for: others go as ever. */
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"

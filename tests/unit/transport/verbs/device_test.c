@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: what sysfs and the library say of them, which are taken and which address, and why none is. */
 #include "transport/verbs/device.h"
 

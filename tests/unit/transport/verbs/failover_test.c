@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections over the fake: what becomes of traffic when queues, ports and devices fail. */
 #include "base/clock.h"
 #include "support/link.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libibverbs and its hardware, in this process: devices, queue pairs, registered memory, completion queues and channels,
  * events; both ends of a connection are in the process. What is written goes straight into the peer's memory, at once or a

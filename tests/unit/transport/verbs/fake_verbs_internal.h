@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the fake share; everything under its lock. */
 #ifndef TESTS_UNIT_TRANSPORT_VERBS_FAKE_VERBS_INTERNAL_H
 #define TESTS_UNIT_TRANSPORT_VERBS_FAKE_VERBS_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a test does to the fake, and asks it. */
 #include "unit/transport/verbs/fake_verbs_internal.h"
 

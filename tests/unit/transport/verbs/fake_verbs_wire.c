@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/transport/verbs/fake_verbs_internal.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of GPUs over the fake, which the CPU cannot touch at all: who touches it ends this test. What a card writes there is
  * seen when the same card has read there, and not before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection over the fake, both ends in this process. Each function fails the running test when it cannot do its work. */
 #ifndef TESTS_UNIT_TRANSPORT_VERBS_LINK_HARNESS_H
 #define TESTS_UNIT_TRANSPORT_VERBS_LINK_HARNESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections over the fake: what goes over the wire, and what they do without what a device may lack. The contract itself is
  * in tests/conformance/transports_test.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peers of another release: which of them are told, and what. */
 #include "base/log.h"
 #include "support/log_lines.h"
