@@ -49,7 +49,7 @@ gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(
 peer_run = $(O)/perf/p2p --spawn --verify --pairs 1 --seconds 0.05 --sizes 1,128,129,64K,1M --plugin $(O)/perf/libnccl-net-sockets.so
 peer_args = 'perf/sockets=$(peer_run)' 'perf/sockets, threads=NCCL_SOCKET_NTHREADS=2 NCCL_NSOCKS_PERTHREAD=2 $(peer_run)' \
 	'perf/allreduce=$(O)/perf/allreduce --spawn 3 --algo ring,tree --bytes 4,1M --iters 2 --batch 1 --floor --plugin $(PLUGIN_PATH) --vs $(O)/perf/libnccl-net-sockets.so' \
-	'perf/collectives=$(O)/perf/collectives --spawn 3 --bytes 4,999,300K,3M --pairs 5 --seconds 100 --collnet-gain 1500 --plugin $(PLUGIN_PATH) --vs $(O)/perf/libnccl-net-sockets.so'
+	'perf/collectives=$(O)/perf/collectives --spawn 3 --bytes 4,999,300K,3M --pairs 6 --seconds 100 --collnet-gain 1500 --plugin $(PLUGIN_PATH) --vs $(O)/perf/libnccl-net-sockets.so'
 
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')

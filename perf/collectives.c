@@ -22,7 +22,15 @@
 #include "common/side.h"
 #include "tributary/predict.h"
 
-enum { PAIRS_LEAST = 5, PAIRS_MAX = 101, BATCH_MOST = 50, CHANNELS = 2, LATENCY_BYTES = 64 << 10 };
+enum {
+	PAIRS_LEAST = 6,
+	PAIRS_WANTED = 9 /* one may be off */,
+	PAIRS_MAX = 101,
+	BATCH_MOST = 50,
+	ROUNDS = 3,
+	CHANNELS = 2,
+	LATENCY_BYTES = 64 << 10
+};
 #define SAMPLE_S 0.02 /* what a timing takes at least, in a batch */
 
 enum operation { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SENDRECV, OPERATION_COUNT };
@@ -258,59 +266,95 @@ static void print_left_out(struct bench *b, const struct turns *t, double needed
 	output_json_end(&b->out);
 }
 
-/* left_s: what the operation has left; half of it is for the larger sizes. */
-static int measure(struct bench *b, struct turns *t, double *left_s, double *ret_pair_s)
-{
-	double pair_s;
-	int i, k, r = choose(b, t, &pair_s);
-
-	if (r < 0)
-		return r;
-	t->pairs = (int)(*left_s / 2 / (pair_s * t->batch));
-	t->pairs = t->pairs > b->set.pairs ? b->set.pairs : t->pairs;
-	t->pairs = t->pairs < PAIRS_LEAST ? PAIRS_LEAST : t->pairs;
-	for (i = 0; i < t->pairs && r == 0; i++)
-		for (k = 0; k < SIDES && r == 0; k++) {
-			int which = i % 2 ? SIDES - 1 - k : k;
-
-			r = time_runs(b, t, which, t->ways[which], t->batch, &t->seconds[which][i]);
-			*left_s -= t->seconds[which][i] * t->batch;
-		}
-	if (r == 0 && b->oob->rank == 0)
-		print_turns(b, t);
-	*ret_pair_s = pair_s;
-	return r;
-}
-
 /* How much longer a size takes than the one before. Small ones cost latency, not bytes. */
 static double growth_of(size_t before, size_t bytes)
 {
 	return fmax((double)bytes, LATENCY_BYTES) / fmax((double)before, LATENCY_BYTES);
 }
 
-static int measure_sizes(struct bench *b, enum operation operation, double left_s)
+/* One operation at all sizes. */
+struct series {
+	enum operation operation;
+	int count; /* of sizes */
+	struct turns turns[ARGS_LIST_MAX];
+	double pair_s[ARGS_LIST_MAX];
+};
+
+static void set_size(struct turns *t, enum operation operation, size_t bytes, size_t ranks)
 {
-	bool is_per_rank = operation != ALL_REDUCE && operation != SENDRECV;
-	size_t ranks = (size_t)b->oob->size, parts = is_per_rank ? ranks : 1, before = 0;
-	double pair_s = 0, needed_s;
-	int i, r = 0;
+	size_t parts = operation != ALL_REDUCE && operation != SENDRECV ? ranks : 1;
 
-	for (i = 0; i < b->set.bytes.count && r == 0; i++) {
-		struct turns t = { .operation = operation };
+	t->operation = operation;
+	t->count = bytes / sizeof(float) / parts;
+	t->count += !t->count;
+	t->bytes = t->count * parts * sizeof(float);
+}
 
-		t.count = b->set.bytes.values[i] / sizeof(float) / parts;
-		t.count += !t.count;
-		t.bytes = t.count * parts * sizeof(float);
-		/* One pair more: the runs that go before. */
-		needed_s = before ? pair_s * growth_of(before, t.bytes) * (PAIRS_LEAST + 1) : 0;
-		if (needed_s > left_s) {
-			if (b->oob->rank == 0)
-				print_left_out(b, &t, needed_s);
+/* Chooses the ways, and how many sizes fit into seconds; the rest of the time goes to more pairs. */
+static int plan(struct bench *b, struct series *s, double seconds, int *ret_fitting)
+{
+	double least_s = 0, all_s = 0, least = fmin(b->set.pairs, PAIRS_WANTED);
+	int i, r = 0, fitting = 0;
+
+	for (i = 0; i < s->count; i++)
+		set_size(&s->turns[i], s->operation, b->set.bytes.values[i], (size_t)b->oob->size);
+	for (i = 0; i < s->count && r == 0; i++) {
+		struct turns *t = &s->turns[i];
+
+		s->pair_s[i] = i ? s->pair_s[i - 1] * growth_of(s->turns[i - 1].bytes, t->bytes) : 0;
+		if (all_s + s->pair_s[i] * least > seconds)
 			continue;
-		}
-		r = measure(b, &t, &left_s, &pair_s);
-		before = t.bytes;
+		r = choose(b, t, &s->pair_s[i]);
+		least_s = s->pair_s[i] * t->batch * least;
+		if (i && all_s + least_s > seconds)
+			continue;
+		all_s += least_s;
+		fitting = i + 1;
 	}
+	for (i = 0; i < fitting; i++)
+		s->turns[i].pairs = (int)fmin(b->set.pairs, fmax(least, least * seconds / all_s));
+	*ret_fitting = fitting;
+	return r;
+}
+
+/* Pairs from..to - 1. */
+static int measure(struct bench *b, struct turns *t, int from, int to)
+{
+	int i, k, r = 0;
+
+	for (i = from; i < to && r == 0; i++)
+		for (k = 0; k < SIDES && r == 0; k++) {
+			int which = i % 2 ? SIDES - 1 - k : k;
+
+			r = time_runs(b, t, which, t->ways[which], t->batch, &t->seconds[which][i]);
+		}
+	return r;
+}
+
+/* The pairs of a size lie in several rounds over all sizes: what disturbs the machine for a while is not in all of them. */
+static int measure_sizes(struct bench *b, enum operation operation, double seconds)
+{
+	struct series *s = calloc(1, sizeof(*s));
+	int round, i, fitting = 0, r;
+
+	if (!s)
+		return -ENOMEM;
+	s->operation = operation;
+	s->count = b->set.bytes.count;
+	r = plan(b, s, seconds, &fitting);
+	for (round = 0; round < ROUNDS && r == 0; round++)
+		for (i = 0; i < fitting && r == 0; i++) {
+			int pairs = s->turns[i].pairs;
+
+			r = measure(b, &s->turns[i], pairs * round / ROUNDS, pairs * (round + 1) / ROUNDS);
+		}
+	for (i = 0; i < s->count && r == 0 && b->oob->rank == 0; i++) {
+		if (i < fitting)
+			print_turns(b, &s->turns[i]);
+		else
+			print_left_out(b, &s->turns[i], s->pair_s[i] * PAIRS_WANTED);
+	}
+	free(s);
 	return r;
 }
 
@@ -404,7 +448,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "operations", ARGS_TEXT, &set->operations,
 		  "all_reduce,all_gather,reduce_scatter,all_to_all,sendrecv" },
 		{ "bytes", ARGS_SIZES, &set->bytes, "sizes, growing" },
-		{ "pairs", ARGS_INT, &set->pairs, "pairs of timings, 5 to 101 (11)" },
+		{ "pairs", ARGS_INT, &set->pairs, "pairs of timings, 6 to 101 (11)" },
 		{ "seconds", ARGS_NUMBER, &set->seconds, "for all: the largest sizes are left out (90)" },
 		{ "collnet-gain", ARGS_INT, &set->collnet_gain_permille,
 		  "AllReduce also by collnet, of which the cluster file promises so many thousandths of a ring's rate" },

@@ -109,7 +109,7 @@ complete -c tributary -n '__tributary_is bench' -l worker -x -a 'auto nccl-tests
 complete -c tributary -n '__tributary_is bench' -l nccl-tests -x -a '(__fish_complete_directories)' -d 'where all_reduce_perf and the others are; without it in PATH'
 complete -c tributary -n '__tributary_is bench' -l operations -x -d 'some of all_reduce,all_gather,reduce_scatter,all_to_all,sendrecv'
 complete -c tributary -n '__tributary_is bench' -l sizes -x -d 'as 1K-64M, each four times the one before'
-complete -c tributary -n '__tributary_is bench' -l turns -x -d 'on each side: 11, of nccl-tests and jobs 5'
+complete -c tributary -n '__tributary_is bench' -l turns -x -d 'on each side, 6 at least: 11, of nccl-tests and jobs 7'
 complete -c tributary -n '__tributary_is bench' -l seconds -x -d 'for all figures together, of torch and plugins'
 complete -c tributary -n '__tributary_is bench' -l timeout -x -d 'for one start of the launcher: 600, of a job 3600'
 complete -c tributary -n '__tributary_is bench' -l ranks -x -d 'how many on this machine, without a launcher'

@@ -40,6 +40,10 @@ class Failed(Exception):
     """No comparison: why."""
 
 
+class Elsewhere(Exception):
+    """All went well, and the figures are on the host of rank 0."""
+
+
 class Usage(Exception):
     """A wrong option."""
 
@@ -99,14 +103,16 @@ def options_of(words):
     o.job = o.job or o.metric is not None or o.higher
     o.operations = operations_of(o.operations or ",".join(OPERATIONS))
     o.sizes = o.sizes and sizes_of(o.sizes)
-    o.turns = number_of("turns", o.turns or "5" if o.job or o.worker == "nccl-tests" else o.turns or "11", 1, 101)
-    o.seconds = number_of("seconds", o.seconds or "60", 1, 86400, float)
+    o.turns = number_of("turns", o.turns or ("7" if o.job or o.worker == "nccl-tests" else "11"), verdict.PAIRS_LEAST, 101)
+    o.seconds = number_of("seconds", o.seconds or "90", 1, 86400, float)
     o.timeout = number_of("timeout", o.timeout or ("3600" if o.job else "600"), 1, 604800, float)
     o.ranks = o.ranks and number_of("ranks", o.ranks, 2, 64)
     if o.job and not o.launcher:
         raise Usage("--job, --metric and --higher are about a job of your own: give its words after --")
     if o.ranks and o.launcher:
         raise Usage("--ranks is for this machine alone: the launcher says how many there are")
+    if o.report == "-":
+        raise wrong("report", o.report, "a file")
     if o.json and o.csv:
         raise Usage("only one of --json, --csv can go to standard output")
     try:
@@ -127,7 +133,8 @@ def is_torchrun(launcher):
 
 def launched(launcher, words):
     """The launcher's words, and then those that it is to start."""
-    more = ["--no-python"] if is_torchrun(launcher) and "--no-python" not in launcher else []
+    # Spelled so that old releases know it, too.
+    more = ["--no_python"] if is_torchrun(launcher) and not {"--no_python", "--no-python"} & set(launcher) else []
     return launcher + more + words
 
 
@@ -187,34 +194,39 @@ class Bench:
     def __init__(self, options, out):
         self.o, self.out = options, out
         self.cases, self.left_out, self.notes, self.failed_turns, self.networks = [], [], [], [], {}
-        self.ranks_seen, self.shown = set(), None
+        self.ranks_seen, self.shown, self.why = set(), None, None
         self.env = asked(options.program, "env", env=sides.given(os.environ))
         if not self.env:
             raise Failed("`%s env` says nothing: run it to see why" % options.program)
         self.variables = self.env["variables"]
         self.worker = "job" if options.job else choose(options)
+        self.margin = verdict.MARGIN_EMULATED if self.worker == "plugins" else verdict.MARGIN
+
+    def print(self, text):
+        try:
+            if self.out:
+                print(text, file=self.out, flush=True)
+        except BrokenPipeError:   # whoever reads has enough; --report may still be wanted
+            self.out = None
 
     def note(self, text):
         self.notes.append(text)
-        if self.out:
-            print("# " + text, file=self.out, flush=True)
+        self.print("# " + text)
 
     def show(self, case):
         """A row, under its operation's heading."""
         self.cases.append(case)
-        if not self.out:
-            return
         if self.shown != case["operation"]:
             self.shown = case["operation"]
-            print(table.head(case["operation"], case["ranks"]), file=self.out)
-        print(table.row(case), file=self.out, flush=True)
+            self.print(table.head(case["operation"], case["ranks"]))
+        self.print(table.row(case))
 
     # -------------------------------------------------------------------------------------------- both sides in one run
 
     def config(self):
         o, build = self.o, build_of(self.o.program)
         sizes = o.sizes or sizes_of("64K-16M" if self.worker == "plugins" else "1K-64M")
-        found = {"worker": self.worker, "operations": o.operations, "sizes": sizes, "turns": max(o.turns, 5), "seconds": o.seconds,
+        found = {"worker": self.worker, "operations": o.operations, "sizes": sizes, "turns": o.turns, "seconds": o.seconds,
                  "timeout": o.timeout, "ranks": o.ranks, "mps": o.mps, "host": socket.gethostname(), "program": os.path.realpath(o.program),
                  "variables": self.variables}
         if self.worker == "plugins":
@@ -242,13 +254,13 @@ class Bench:
         elif what == "failed":
             self.why = said["text"]
 
-    why = None
-
     def together(self):
         words = launched(self.o.launcher, [sys.executable, "-B", os.path.join(HERE, "rank.py"), self.config()])
         if self.worker == "plugins":
             self.note("no NCCL here: with Tributary is its plugin, without is a plugin that moves messages as NCCL's own sockets do, by the "
                       "faster of ring and tree; one interface a host")
+            if os.getloadavg()[0] > os.cpu_count():
+                self.note("other programs are busy here (load %.0f on %d cores): what takes CPU time looks slower" % (os.getloadavg()[0], os.cpu_count()))
         try:
             launch.run(words, os.environ, self.o.timeout, self.take)
         except launch.Failed as e:
@@ -259,7 +271,7 @@ class Bench:
             names = ["%s of %s" % (verdict.NAMES[c["operation"]], verdict.size_text(c["size"])) for c in self.left_out]
             self.note("left out, as they would take longer than --seconds %g: %s" % (self.o.seconds, ", ".join(names)))
         if not self.cases and self.ranks_seen and 0 not in self.ranks_seen:
-            raise Failed("rank 0 is on another host, and the figures are there")
+            raise Elsewhere()
         if not self.cases:
             raise Failed("the launcher ended well and started nothing: no rank said a word")
 
@@ -281,8 +293,8 @@ class Bench:
             if len(found) == len(sides.SIDES):
                 pairs.append(found)
             self.give_up(turn, alone)
-        if len(pairs) * 2 < self.o.turns:
-            raise Failed("%d of %d turns failed; the first one %s" % (self.o.turns - len(pairs), self.o.turns, self.first_failure()))
+        if len(pairs) < max(self.o.turns / 2, verdict.PAIRS_LEAST):
+            raise Failed("%d of %d turns failed, which are too many; the first one %s" % (self.o.turns - len(pairs), self.o.turns, self.first_failure()))
         if self.failed_turns:
             self.note("%d of %d turns failed and are left out; the first one %s" % (self.o.turns - len(pairs), self.o.turns, self.first_failure()))
         return pairs
@@ -317,15 +329,25 @@ class Bench:
             changed = sides.changes(os.environ, side, self.variables)
             sizes = self.o.sizes or sizes_of("1K-64M")
             words = [binary, "-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", str(FACTOR), "-c", "1", "-g", "1" if self.o.launcher else str(self.gpus())]
-            output = launch.run(launched(self.o.launcher, sides.words_of(changed) + words), os.environ, self.o.timeout)
+            output, failure = self.output_of(launched(self.o.launcher, sides.words_of(changed) + words))
             logs += output.log() + "\n"
-            if output.text().strip() or not self.o.launcher:
-                try:
-                    found[op] = nccltests.parse("\n".join(line for line in output.lines if " NCCL INFO " not in line))
-                except nccltests.Unreadable as e:
-                    raise launch.Failed("%s: %s" % (nccltests.PROGRAMS[op], e), output) from e
+            if not output.text().strip() and self.o.launcher and not failure:
+                continue   # rank 0 is on another host
+            try:
+                found[op] = nccltests.parse("\n".join(line for line in output.lines if " NCCL INFO " not in line))
+            except nccltests.Unreadable as e:
+                raise failure or launch.Failed("%s: %s" % (nccltests.PROGRAMS[op], e), output) from e
+            if failure and not any(cells[4] for cells in found[op][0].values()):
+                raise failure
         self.networks[side] = sides.check(side, logs)
         return found
+
+    def output_of(self, words):
+        """An Output, and what failed: after wrong results nccl-tests end with a status, too."""
+        try:
+            return launch.run(words, os.environ, self.o.timeout), None
+        except launch.Failed as e:
+            return e.args[1], e
 
     def gpus(self):
         if self.o.ranks:
@@ -346,7 +368,7 @@ class Bench:
             for size in sorted(shared):
                 self.show(case_of(op, both[0][0][1], size, [(a[0][size], b[0][size]) for a, b in both]))
         if not self.cases:
-            raise Failed("rank 0 is on another host, and the figures are there")
+            raise Elsewhere()
 
     # ---------------------------------------------------------------------------------------------------- a job of one's own
 
@@ -369,8 +391,7 @@ class Bench:
             raise Failed("the job printed nothing on this host that matches --metric '%s'" % self.o.metric)
         of = "--metric" if self.o.metric else "wall time (s)"
         for i, p in enumerate(pairs):
-            if self.out:
-                print("%3d  %s: with %.6g, without %.6g" % (i, of, p["with"], p["without"]), file=self.out)
+            self.print("%3d  %s: with %.6g, without %.6g" % (i, of, p["with"], p["without"]))
         if self.o.higher:
             pairs = [{"with": 1 / p["with"], "without": 1 / p["without"]} for p in pairs]
         self.cases = [{"operation": "job", "ranks": 0, "size": 0, "count": 0, "type": "", "with_wrong": 0, "without_wrong": 0,
@@ -378,10 +399,10 @@ class Bench:
 
     def job_sentence(self):
         low, median, high = ratio = verdict.ratio_of(self.cases[0])
-        kind = verdict.kind_of(ratio)
+        kind = verdict.kind_of(ratio, self.margin)
         said = "%.3f times as fast [%.3f, %.3f]" % (median, low, high)
         return "your job: %s" % (said if kind > 0 else "slower, " + said if kind else "no difference beyond %s" % verdict.percent(
-            max(verdict.MARGIN, 1 - low, high - 1))), kind < 0
+            max(self.margin, 1 - low, high - 1))), kind < 0
 
     # ------------------------------------------------------------------------------------------------------------- results
 
@@ -390,10 +411,10 @@ class Bench:
         for side in sides.SIDES:
             if self.networks.get(side):
                 self.note("%s: %s" % (side, self.networks[side]))
-        return self.job_sentence() if self.worker == "job" else verdict.sentence(self.cases)
+        return self.job_sentence() if self.worker == "job" else verdict.sentence(self.cases, self.margin)
 
     def as_json(self, sentence, with_values=False):
-        return {"format": "tributary-bench 1", "sentence": sentence, "worker": self.worker, "launcher": self.o.launcher, "margin": verdict.MARGIN,
+        return {"format": "tributary-bench 1", "sentence": sentence, "worker": self.worker, "launcher": self.o.launcher, "margin": self.margin,
                 "networks": {side: self.networks.get(side) for side in sides.SIDES}, "notes": self.notes,
                 "cases": [table.as_json(case, with_values) for case in self.cases],
                 "left_out": [{"operation": c["operation"], "size_bytes": c["size"]} for c in self.left_out],
@@ -440,6 +461,9 @@ def main(words):
         bench = Bench(o, None if o.json or o.csv else sys.stdout)
         sentence, is_slower = bench.run()
         failure = None
+    except Elsewhere:
+        print("tributary: rank 0 is on another host, and the figures are there", file=sys.stderr)
+        return GOOD
     except (Failed, KeyboardInterrupt) as e:
         failure = "interrupted" if isinstance(e, KeyboardInterrupt) else str(e)
         sentence, is_slower = "no result: %s" % failure.splitlines()[0], False
@@ -455,7 +479,9 @@ def main(words):
     if failure:
         print("tributary: %s" % failure, file=sys.stderr)
         return FAILED
-    print(sentence, file=sys.stderr if o.json or o.csv else sys.stdout)
+    if o.json or o.csv:
+        print(sentence, file=sys.stderr)
+    bench.print(sentence)
     return FAILED if any(c["with_wrong"] or c["without_wrong"] for c in bench.cases) else SLOWER if is_slower else GOOD
 
 

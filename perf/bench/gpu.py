@@ -14,7 +14,6 @@ import operations
 import ranks
 
 SIDES = ("with", "without")
-PAIRS_LEAST = 5
 
 
 def iterations(us, budget_us, limit):
@@ -22,21 +21,23 @@ def iterations(us, budget_us, limit):
     return int(min(max(budget_us / max(us, 1.0), 3), limit))
 
 
-def compare(groups, question, pairs, budget_s, timeout_s):
-    """Interleaved timings of one case: ({side: [seconds]}, {side: wrong})."""
-    times, wrong = {side: [] for side in SIDES}, dict.fromkeys(SIDES, 0)
+class Case:
+    """One question: its timings on both sides, pair by pair."""
 
-    def once(side, warmup, count):
-        answers = groups[side].ask({**question, "warmup": warmup, "iterations": count}, timeout_s)
-        wrong[side] += sum(a["wrong"] for a in answers)
+    def __init__(self, groups, question, pairs, budget_s, timeout_s):
+        self.groups, self.question, self.timeout_s = groups, question, timeout_s
+        self.times, self.wrong = {side: [] for side in SIDES}, dict.fromkeys(SIDES, 0)
+        first = max(self.once(side, 2, 3) for side in SIDES)
+        self.count = iterations(first, budget_s / pairs / 2 * 1e6, 1000)
+
+    def once(self, side, warmup, count):
+        answers = self.groups[side].ask({**self.question, "warmup": warmup, "iterations": count}, self.timeout_s)
+        self.wrong[side] += sum(a["wrong"] for a in answers)
         return max(a["us"] for a in answers)  # a collective takes as long as its slowest rank
 
-    first = max(once(side, 2, 3) for side in SIDES)
-    count = iterations(first, budget_s / pairs / 2 * 1e6, 1000)
-    for i in range(pairs):
+    def pair(self, i):
         for side in SIDES if i % 2 == 0 else SIDES[::-1]:
-            times[side].append(once(side, 1, count) * 1e-6)
-    return times, wrong
+            self.times[side].append(self.once(side, 1, self.count) * 1e-6)
 
 
 def say(what, **values):
@@ -45,19 +46,22 @@ def say(what, **values):
 
 def bench(world, config, folder, extra, launched, place):
     """All cases for one number of ranks."""
-    cases = [(op, size) for op in config["operations"] for size in config["sizes"]]
+    budget_s = config["seconds"] / len(config["operations"]) / len(config["sizes"])
 
     def group(side):
         return ranks.Group(side, world, folder, extra, launched, config["variables"], place)
     with group("with") as with_, group("without") as without:
         groups = {"with": with_, "without": without}
-        for op, size in cases:
-            count = operations.count_of(op, size, "float32", world)
-            question = {"op": op, "type": "float32", "count": count}
-            times, wrong = compare(groups, question, config["turns"], config["seconds"] / len(cases), config["timeout"])
-            parts = world if op in ("all_gather", "reduce_scatter", "all_to_all") else 1
-            say("case", operation=op, ranks=world, size=count * parts * operations.TYPES["float32"], count=count, type="float",
-                **{"%s_s" % side: times[side] for side in SIDES}, **{"%s_wrong" % side: wrong[side] for side in SIDES})
+        for op in config["operations"]:
+            questions = [{"op": op, "type": "float32", "count": operations.count_of(op, size, "float32", world)} for size in config["sizes"]]
+            cases = [Case(groups, question, config["turns"], budget_s, config["timeout"]) for question in questions]
+            for i in range(config["turns"]):   # what disturbs the machine for a while is not in all pairs of a size
+                for case in cases:
+                    case.pair(i)
+            for case in cases:
+                parts, count = world if op in ("all_gather", "reduce_scatter", "all_to_all") else 1, case.question["count"]
+                say("case", operation=op, ranks=world, size=count * parts * operations.TYPES["float32"], count=count, type="float",
+                    **{"%s_s" % side: case.times[side] for side in SIDES}, **{"%s_wrong" % side: case.wrong[side] for side in SIDES})
         say("networks", nccl=ranks.nccl_version(with_.log()), **{side: groups[side].used() for side in SIDES})
 
 

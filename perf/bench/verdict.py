@@ -2,48 +2,54 @@
 """From pairs of timings to one sentence. Pure.
 
 A case is one operation at one size, with the times of each side, pair by pair. The ratio of a pair is how many times as fast
-the side with Tributary was; that of a case is their median, with a percentile bootstrap's 95 % interval. A case is faster
-or slower where the interval leaves out 1 and the median is more than MARGIN away from it.
+the side with Tributary was; that of a case is their median, with the interval of order statistics that holds the true median
+in 95 % of all samples or more, whatever the distribution (a bootstrap of so few pairs promises more than it keeps). A case
+is faster or slower where the interval leaves out 1 and the median is more than the margin away from it.
 """
-import random
+import math
 import statistics
 
 MARGIN = 0.05
+MARGIN_EMULATED = 0.1   # hosts that share the cores of one machine: less than that may be the cores
+PAIRS_LEAST = 6   # with five, all five on one side of 1 are still chance in more than 5 % of all samples
 NAMES = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "all_to_all": "AlltoAll",
          "sendrecv": "sendrecv"}
 
 
-def bootstrap(values, seed=1, rounds=2000):
-    """(low, median, high). Seeded, so that the same data give the same interval."""
-    rng = random.Random(seed)
-    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(rounds))
-    return medians[round(0.025 * (rounds - 1))], statistics.median(values), medians[round(0.975 * (rounds - 1))]
+def interval(values):
+    """(low, median, high)."""
+    values, below, rank = sorted(values), 0, 0
+    while below + math.comb(len(values), rank) <= 0.025 * 2 ** len(values):
+        below += math.comb(len(values), rank)
+        rank += 1
+    rank = max(rank, 1)
+    return values[rank - 1], statistics.median(values), values[-rank]
 
 
 def ratio_of(case):
     """(low, median, high), or None without pairs."""
     pairs = list(zip(case["with_s"], case["without_s"]))
-    return bootstrap([without / with_ for with_, without in pairs]) if pairs else None
+    return interval([without / with_ for with_, without in pairs]) if pairs else None
 
 
 def size_text(size):
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size >= 1 << power:
+        if size >= 0.9995 * (1 << power):
             return "%.3g %s" % (size / (1 << power), unit)
     return "%d B" % size
 
 
-def kind_of(ratio):
+def kind_of(ratio, margin):
     low, median, high = ratio
-    if low > 1 and median > 1 + MARGIN:
+    if low > 1 and median > 1 + margin:
         return 1
-    return -1 if high < 1 and median < 1 - MARGIN else 0
+    return -1 if high < 1 and median < 1 - margin else 0
 
 
-def runs(ratios, kind):
+def runs(ratios, kind, margin):
     """(first, last) of each run of cases of that kind; one that is not sure, but on the same side, does not end a run."""
-    kinds = [kind_of(r) for r in ratios]
-    bridged = [k or (kind if i and i + 1 < len(kinds) and kinds[i - 1] == kinds[i + 1] == kind and (ratios[i][1] - 1) * kind > 0 else 0)
+    kinds = [kind_of(r, margin) for r in ratios]
+    bridged = [k or (kind if i and i + 1 < len(kinds) and kinds[i - 1] == kinds[i + 1] == kind and (ratios[i][1] - 1) * kind > margin else 0)
                for i, k in enumerate(kinds)]
     found = []
     for i, k in enumerate(bridged):
@@ -81,11 +87,11 @@ def joined(words):
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def parts(by_operation, kind):
+def parts(by_operation, kind, margin):
     """"AllGather and ReduceScatter of 1 MiB: 0.92": operations that have the same ranges are said together."""
     groups = {}
     for operation, cases in by_operation.items():
-        found = runs([ratio for _, ratio in cases], kind)
+        found = runs([ratio for _, ratio in cases], kind, margin)
         text = joined([range_text([size for size, _ in cases], *run) for run in found]) if found else ""
         if found:
             group = groups.setdefault(text, ([], []))
@@ -94,12 +100,13 @@ def parts(by_operation, kind):
     return [((joined(names) + " " + text).rstrip(), span(ratios)) for text, (names, ratios) in groups.items()]
 
 
-def beyond(by_operation, ends):
+def beyond(by_operation, ends, margin):
     """" beyond 9 % (the least certain: AllGather of 64 KiB)": what the cases without a difference could hide."""
-    hidden = [(max(ends(ratio)), operation, size) for operation, cases in by_operation.items() for size, ratio in cases if not kind_of(ratio)]
+    hidden = [(max(ends(ratio)), operation, size) for operation, cases in by_operation.items() for size, ratio in cases
+              if not kind_of(ratio, margin)]
     most, operation, size = max(hidden, default=(0, None, 0))
-    if most <= MARGIN:
-        return MARGIN, ""
+    if most <= margin:
+        return margin, ""
     return most, " (the least certain: %s of %s)" % (NAMES.get(operation, operation), size_text(size))
 
 
@@ -119,7 +126,7 @@ def wrong_text(cases):
     return "WRONG RESULTS without Tributary alone: %s" % joined(theirs) if theirs else None
 
 
-def sentence(cases):
+def sentence(cases, margin=MARGIN):
     """What the cases say, without its full stop, and whether something is slower (or wrong)."""
     text = wrong_text(cases)
     if text:
@@ -133,14 +140,14 @@ def sentence(cases):
         return "no ratio: there is no pair of timings", True
     for found in by_operation.values():
         found.sort(key=lambda c: c[0])
-    faster, slower = parts(by_operation, 1), parts(by_operation, -1)
+    faster, slower = parts(by_operation, 1, margin), parts(by_operation, -1, margin)
     words = ["%s: %s times as fast" % part for part in faster]
     if slower:
         words.append("slower: " + ", ".join("%s, %s times" % part for part in slower))
     elif faster:
-        most, least_certain = beyond(by_operation, lambda r: (1 - r[0],))
+        most, least_certain = beyond(by_operation, lambda r: (1 - r[0],), margin)
         words.append("nothing slower" + (" beyond %s%s" % (percent(most), least_certain) if least_certain else ""))
     else:
-        most, least_certain = beyond(by_operation, lambda r: (1 - r[0], r[2] - 1))
+        most, least_certain = beyond(by_operation, lambda r: (1 - r[0], r[2] - 1), margin)
         words.append("no difference beyond %s%s" % (percent(most), least_certain))
     return "; ".join(words), bool(slower)

@@ -164,7 +164,7 @@ int command_parse(const struct command *const *table, const struct command *comm
 /* Not "out" of `cluster measure`, which counts on one of the hosts alone. */
 static bool command_is_output(const char *option)
 {
-	static const char *const names[] = { "output", "html", "svg" };
+	static const char *const names[] = { "output", "html", "svg", "report" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(option, names[i]))

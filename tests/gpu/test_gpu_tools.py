@@ -238,11 +238,13 @@ class Groups(unittest.TestCase):
         self.assertEqual(done, len(list(check_gpu.cases(2, [4]))))
         self.assertEqual(wrong, done)  # rank 1 says 1 each time
 
-    def test_compare_alternates_and_takes_the_slowest_rank(self):
+    def test_pairs_alternate_and_take_the_slowest_rank(self):
         with self.group() as with_, self.group("without") as without:
-            times, wrong = gpu.compare({"with": with_, "without": without}, {}, 3, 1e-2, 20)
-        self.assertEqual(times, {"with": [11e-6] * 3, "without": [11e-6] * 3})
-        self.assertEqual(wrong, {"with": 4, "without": 4})
+            case = gpu.Case({"with": with_, "without": without}, {}, 3, 1e-2, 20)
+            for i in range(3):
+                case.pair(i)
+        self.assertEqual(case.times, {"with": [11e-6] * 3, "without": [11e-6] * 3})
+        self.assertEqual(case.wrong, {"with": 4, "without": 4})
 
 
 class Bench(unittest.TestCase):

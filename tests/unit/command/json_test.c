@@ -26,7 +26,7 @@ static char text[TEXT_BYTES];
 
 /* '@' stands for the repository, '%' for a folder of the test's own. */
 static const char *const calls[] = {
-	"bench --ranks 2 --sizes 4K --seconds 1 --turns 5 --operations all_reduce,sendrecv",
+	"bench --ranks 2 --sizes 4K --seconds 1 --turns 6 --operations all_reduce,sendrecv",
 	"aggregators --cluster %cluster --secret %secret --seconds 0.1",
 	"capture %machine.tar.gz",
 	"cluster show @topo/clusters/with-aggregators.cluster",
