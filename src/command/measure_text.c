@@ -164,6 +164,85 @@ static void print_limits(const struct topology *topology, FILE *out)
 	}
 }
 
+/* What was measured from one device to another, one pair at a time; NULL: it was not. */
+static const struct topology_capacity *pair_rate(const struct topology *topology, uint32_t from, uint32_t to, bool host)
+{
+	for (size_t i = 0; i < topology->pair_count; i++) {
+		const struct topology_pair *pair = &topology->pairs[i];
+		const struct topology_capacity *capacity = host ? &pair->host : &pair->p2p;
+
+		if (pair->from == from && pair->to == to && capacity->provenance >= TOPOLOGY_AT_LEAST)
+			return capacity;
+	}
+	return NULL;
+}
+
+/* Whether a device is an end of any pair of the matrix. */
+static bool has_rate(const struct topology *topology, uint32_t vertex, enum topology_kind other, bool is_row, bool host)
+{
+	for (uint32_t i = 0; i < topology->vertex_count; i++)
+		if (topology->vertices[i].kind == other &&
+		    pair_rate(topology, is_row ? vertex : i, is_row ? i : vertex, host))
+			return true;
+	return false;
+}
+
+struct matrix {
+	const char *title;
+	enum topology_kind from, to;
+	bool host; /* through host memory */
+};
+
+/* As nvbandwidth prints them: rows send, columns receive. */
+static void print_matrix(const struct topology *topology, const struct matrix *matrix, const struct term *term,
+			 FILE *out)
+{
+	const struct topology_vertex *vertices = topology->vertices;
+	struct table table;
+	FILE *rows = table_begin(&table, out);
+	bool begun = false;
+
+	for (uint32_t from = 0; from < topology->vertex_count; from++) {
+		if (vertices[from].kind != matrix->from || !has_rate(topology, from, matrix->to, true, matrix->host))
+			continue;
+		if (!begun)
+			fprintf(rows, "\n%s%s%s", term_on(term, TERM_BOLD), matrix->title, term_off(term));
+		for (uint32_t to = 0; !begun && to < topology->vertex_count; to++)
+			if (vertices[to].kind == matrix->to &&
+			    has_rate(topology, to, matrix->from, false, matrix->host))
+				fprintf(rows, "\t%s", vertices[to].name);
+		begun = true;
+		fprintf(rows, "\n%s", vertices[from].name);
+		for (uint32_t to = 0; to < topology->vertex_count; to++) {
+			const struct topology_capacity *capacity = pair_rate(topology, from, to, matrix->host);
+			char rate[24] = "N/A";
+
+			if (vertices[to].kind != matrix->to ||
+			    !has_rate(topology, to, matrix->from, false, matrix->host))
+				continue;
+			if (capacity)
+				view_rate_of(capacity, term->utf8, rate, sizeof(rate));
+			fprintf(rows, "\t%s", rate);
+		}
+	}
+	if (begun)
+		fputc('\n', rows);
+	table_end(&table, rows, "l  r");
+}
+
+static void print_matrices(const struct topology *topology, const struct term *term, FILE *out)
+{
+	static const struct matrix matrices[] = {
+		{ "GPU to GPU, P2P, GB/s", TOPOLOGY_GPU, TOPOLOGY_GPU, false },
+		{ "GPU to GPU, host memory, GB/s", TOPOLOGY_GPU, TOPOLOGY_GPU, true },
+		{ "memory to GPU, GB/s", TOPOLOGY_MEMORY, TOPOLOGY_GPU, false },
+		{ "GPU to memory, GB/s", TOPOLOGY_GPU, TOPOLOGY_MEMORY, false },
+	};
+
+	for (size_t i = 0; i < sizeof(matrices) / sizeof(matrices[0]); i++)
+		print_matrix(topology, &matrices[i], term, out);
+}
+
 static void print_findings(const struct measure_report *report, FILE *out)
 {
 	for (size_t i = 0; i < report->finding_count; i++)
@@ -221,7 +300,7 @@ static void answer_rates(const struct measure_result *result, const struct rates
 		answer_add(ret, "Nothing is wrong: %s measured, none below %.0f %% of its nominal rate",
 			   answer_count(rates->known, "rate", text), 100 * rates->worst_share);
 	else if (!rates->known)
-		answer_add(ret, "No link was the limit of anything");
+		answer_add(ret, "No rate is known but as a lower bound");
 	else
 		answer_add(ret, "%s measured, none of a link whose nominal rate is known",
 			   answer_count(rates->known, "rate", text));
@@ -241,7 +320,8 @@ static size_t findings_of(const struct measure_report *report, enum measure_find
 static void answer(const struct measure_result *result, struct answer *ret)
 {
 	const struct measure_report *report = result->report;
-	size_t disturbed = findings_of(report, MEASURE_DISTURBED) + findings_of(report, MEASURE_CONTRADICTION);
+	size_t disturbed = findings_of(report, MEASURE_DISTURBED),
+	       contradictions = findings_of(report, MEASURE_CONTRADICTION);
 	struct rates rates = rates_of(result->topology);
 	char text[48];
 
@@ -255,9 +335,11 @@ static void answer(const struct measure_result *result, struct answer *ret)
 	if (disturbed)
 		answer_add(
 			ret,
-			"%s contradict%s themselves and %s not used: measure again when nothing else uses this machine. ",
-			answer_count(disturbed, "measurement", text), disturbed == 1 ? "s" : "",
-			disturbed == 1 ? "is" : "are");
+			"Something else used this machine meanwhile, %s could not be used: measure again when it is idle. ",
+			answer_count(disturbed, "measurement", text));
+	if (contradictions)
+		answer_add(ret, "%s of rates in the list below cannot both be right. ",
+			   answer_count(contradictions, "pair", text));
 	answer_rates(result, &rates, ret);
 	if (rates.low)
 		answer_add(ret, "; `tributary doctor` looks for the cause.");
@@ -279,6 +361,7 @@ int measure_print(const struct command_call *call, const struct measure_result *
 	answer_print(&first, out);
 	print_links(result->topology, &term, out);
 	print_limits(result->topology, out);
+	print_matrices(result->topology, &term, out);
 	print_findings(report, out);
 	fprintf(out, "\n%zu experiments, %zu runs, %zu repeated, %.1f s%s\n", report->experiment_count,
 		report->run_count, report->repeat_count, (double)report->time_ns / 1e9,

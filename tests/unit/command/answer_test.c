@@ -316,7 +316,8 @@ static void order_says_the_same_only_where_it_is(void **state)
 	json_decref(value);
 }
 
-static void measure_says_whether_the_links_are_sound(void **state)
+/* Two GPUs; what the last link's way down carries. */
+static void put_machine(unsigned last_GBps)
 {
 	static const char sound[] = "tributary-topology 1\n"
 				    "vertex cpu cpu0 numa=0\n"
@@ -330,20 +331,80 @@ static void measure_says_whether_the_links_are_sound(void **state)
 				    "rate cpu0>memory0 120000000000 measured\n"
 				    "rate gpu0>cpu0 22000000000 measured\nrate cpu0>gpu0 22000000000 measured\n"
 				    "rate gpu1>cpu0 22000000000 measured\n";
-	char machine[1024], arguments[256];
+	char machine[1024];
+
+	snprintf(machine, sizeof(machine), "%srate cpu0>gpu1 %u000000000 measured\n", sound, last_GBps);
+	program_put("machine.topology", machine);
+}
+
+static void measure_says_whether_the_links_are_sound(void **state)
+{
+	char arguments[256];
 
 	(void)state;
 	program_put("rules", "noise 0\n");
 	snprintf(arguments, sizeof(arguments), "measure --quick --simulate %s", program_folder());
-	snprintf(machine, sizeof(machine), "%srate cpu0>gpu1 22000000000 measured\n", sound);
-	program_put("machine.topology", machine);
+	put_machine(22);
 	json_decref(ask(arguments));
 	expect("Nothing is wrong: 4 rates measured, none below 9");
-	snprintf(machine, sizeof(machine), "%srate cpu0>gpu1 6000000000 measured\n", sound);
-	program_put("machine.topology", machine);
+	put_machine(6);
 	json_decref(ask(arguments));
 	expect("1 of 4 measured links carries less than 70 % of the nominal rate: cpu0>gpu1 6.00 of 24.0 GB/s, 25 %; "
 	       "`tributary doctor` looks for the cause.");
+}
+
+/* As nvbandwidth has it: a row for each sender, a column for each receiver, what was not measured N/A. */
+static void measure_prints_rates_from_each_to_each(void **state)
+{
+	json_t *value, *pair;
+	char arguments[512];
+	size_t at, found = 0;
+
+	(void)state;
+	snprintf(arguments, sizeof(arguments), "measure --quick --simulate '%s/topo/nvlink-pairs-4gpu'",
+		 program_source());
+	value = ask(arguments);
+	assert_non_null(strstr(text, "\nGPU to GPU, P2P, GB/s  gpu0  gpu1  gpu2  gpu3\ngpu0"));
+	assert_non_null(strstr(text, "\nmemory to GPU, GB/s  gpu0  gpu1  gpu2  gpu3\nmemory0"));
+	json_array_foreach(json_object_get(value, "pairs"), at, pair)
+	{
+		const json_t *host = json_object_get(pair, "host");
+		char *row = strstr(text, "\nGPU to GPU, host memory, GB/s  gpu0  gpu1  gpu2  gpu3\n"), name[64];
+		const char *from = json_string_value(json_object_get(pair, "from"));
+		int column = json_string_value(json_object_get(pair, "to"))[3] - '0';
+		double rates[4] = { 0 };
+
+		if (strcmp(json_string_value(json_object_get(host, "provenance")), "measured") != 0)
+			continue;
+		snprintf(name, sizeof(name), "\n%s ", from);
+		assert_non_null(row);
+		row = strstr(row, name);
+		assert_non_null(row);
+		row += strlen(name);
+		for (int i = 0; i < 4; i++) {
+			row += strspn(row, " ");
+			rates[i] = strtod(row, NULL);
+			assert_true((rates[i] > 0) != !strncmp(row, "N/A", 3));
+			row += strcspn(row, " \n");
+		}
+		program_check_near(rates[column], program_number(host, "rate_Bps") / 1e9, 0.005);
+		found++;
+	}
+	assert_int_equal(found, 12);
+	json_decref(value);
+}
+
+static void measure_says_that_the_machine_was_used_meanwhile(void **state)
+{
+	char arguments[256];
+
+	(void)state;
+	put_machine(22);
+	program_put("rules", "noise 0.5\n");
+	snprintf(arguments, sizeof(arguments), "measure --quick --simulate %s", program_folder());
+	json_decref(ask(arguments));
+	expect("Something else used this machine meanwhile");
+	assert_non_null(strstr(text, "\ndisturbed: "));
 }
 
 static void others_begin_with_their_result(void **state)
@@ -384,6 +445,8 @@ int main(void)
 		cmocka_unit_test(simulate_says_whether_aggregation_and_order_gain),
 		cmocka_unit_test(order_says_the_same_only_where_it_is),
 		cmocka_unit_test(measure_says_whether_the_links_are_sound),
+		cmocka_unit_test(measure_prints_rates_from_each_to_each),
+		cmocka_unit_test(measure_says_that_the_machine_was_used_meanwhile),
 		cmocka_unit_test(others_begin_with_their_result),
 	};
 
