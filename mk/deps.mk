@@ -16,7 +16,8 @@ DEPS_VM := qemu-system-x86=qemu-system-x86_64 busybox-static=busybox cpio=cpio k
 	iproute2=rdma ibverbs-utils=ibv_rc_pingpong ibverbs-providers=@rxe
 # Only for `make check-packages`: what makes them, and an older system to try them in.
 DEPS_PACKAGES := python3-build=python:build python3-wheel=python:wheel python3-venv=python:ensurepip twine=twine \
-	debootstrap=debootstrap unzip=unzip debhelper=dh dpkg-dev=dpkg-buildpackage lintian=lintian rpm=rpmbuild rpmlint=rpmlint
+	debootstrap=debootstrap unzip=unzip debhelper=dh dpkg-dev=dpkg-buildpackage lintian=lintian rpm=rpmbuild rpmlint=rpmlint \
+	python3-kubernetes=python:kubernetes shellcheck=shellcheck
 
 # Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
 DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch

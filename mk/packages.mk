@@ -34,4 +34,5 @@ check-packages: deps-packages ## the packages: built, installed into empty roots
 		'packages/reproducible=packaging/check-reproducible $(VERSION)' \
 		'packages/debian=packaging/check-system debian $(O)/debian $(VERSION)' \
 		'packages/rpm=packaging/check-system rpm $(O)/rpm $(VERSION)' \
-		'packages/modulefile=packaging/check-modulefile $(O) $(VERSION)'
+		'packages/modulefile=packaging/check-modulefile $(O) $(VERSION)' \
+		'packages/examples=packaging/check-examples'
