@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What zsh offers for a command line, a word a line: zsh -f complete.zsh FUNCTION_FILE LINE FILE_FOR_IT. Completion wants an
 # interactive zsh on a terminal; in it compadd notes what it would add, and the end of the completion ends the shell.
 zmodload zsh/zpty || exit 77
