@@ -62,18 +62,22 @@ void daemon_scrape_accept(struct daemon *daemon, uint64_t now_ns)
 
 enum daemon_request daemon_scrape_request(const char *text, size_t bytes)
 {
-	static const char path[] = "/metrics ";
-	const char *line = memchr(text, '\n', bytes), *space = memchr(text, ' ', bytes);
+	static const char method[] = "GET", path[] = "/metrics", version[] = "HTTP/1.";
+	const char *end = memchr(text, '\n', bytes), *target, *last;
 
 	if (memchr(text, '\0', bytes))
 		return DAEMON_REQUEST_WRONG;
 	if (!memmem(text, bytes, "\r\n\r\n", 4) && !memmem(text, bytes, "\n\n", 2))
 		return bytes < DAEMON_REQUEST_BYTES ? DAEMON_REQUEST_MORE : DAEMON_REQUEST_LONG;
-	if (!space || space > line || !memmem(space, (size_t)(line - space), " HTTP/1.", 8))
+	end -= end > text && end[-1] == '\r';
+	target = memchr(text, ' ', (size_t)(end - text));
+	last = target ? memchr(target + 1, ' ', (size_t)(end - target - 1)) : NULL;
+	/* A digit more. */
+	if (!last || (size_t)(end - last - 1) != sizeof(version) || memcmp(last + 1, version, sizeof(version) - 1) != 0)
 		return DAEMON_REQUEST_WRONG;
-	if (space - text != 3 || memcmp(text, "GET", 3) != 0)
+	if ((size_t)(target - text) != sizeof(method) - 1 || memcmp(text, method, sizeof(method) - 1) != 0)
 		return DAEMON_REQUEST_METHOD;
-	if ((size_t)(line - space) < sizeof(path) || memcmp(space + 1, path, sizeof(path) - 1) != 0)
+	if ((size_t)(last - target) != sizeof(path) || memcmp(target + 1, path, sizeof(path) - 1) != 0)
 		return DAEMON_REQUEST_ELSEWHERE;
 	return DAEMON_REQUEST_METRICS;
 }

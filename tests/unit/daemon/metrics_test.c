@@ -96,6 +96,8 @@ static void what_it_does_not_give_has_a_status(void **state)
 		{ "GETS /metrics HTTP/1.1\r\n\r\n", DAEMON_REQUEST_METHOD },
 		{ "GET /metrics\r\n\r\n", DAEMON_REQUEST_WRONG },
 		{ "GET /metrics HTTP/2\r\n\r\n", DAEMON_REQUEST_WRONG },
+		{ "GET /metrics HTTPZ1.1 HTTP/1.1\r\n\r\n", DAEMON_REQUEST_WRONG },
+		{ "GET /metrics HTTP/1.10\r\n\r\n", DAEMON_REQUEST_WRONG },
 		{ "\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n", DAEMON_REQUEST_WRONG },
 		{ "\x16\x03\x01\r\n\r\n", DAEMON_REQUEST_WRONG },
 	};
