@@ -467,7 +467,8 @@ static void nvlinks_are_counted_once_and_switches_are_one(void **state)
 		LINK(0, 0, 1, 0, "0000:17:00.0") LINK(0, 1, 1, 0, "0000:17:00.0") LINK(1, 0, 1, 0, "0000:16:00.0")
 			LINK(1, 1, 1, 0, "0000:16:00.0") LINK(0, 2, 1, 2, "0000:60:00.0")
 				LINK(0, 3, 1, 2, "0000:61:00.0") LINK(0, 4, 0, 2, "0000:61:00.0") LINK(2, 0, 1, 2, "")
-					LINK(2, 1, 1, 1, "") "";
+					LINK(2, 1, 1, 1, "") /* and one from a GPU to itself, which joins nothing */
+		LINK(1, 2, 1, 0, "0000:17:00.0") "";
 	const struct topology_link *link;
 	struct topology topology;
 	struct diag diag;
@@ -478,6 +479,8 @@ static void nvlinks_are_counted_once_and_switches_are_one(void **state)
 						  must_find(&topology, "gpu1"))];
 	assert_int_equal(link->count, 2);
 	assert_int_equal(link->nominal_Bps, 2 * 20000000000);
+	for (uint32_t i = 0; i < topology.link_count; i++)
+		assert_int_not_equal(topology.links[i].lower, topology.links[i].upper);
 	link = &topology.links[topology_find_link(&topology, must_find(&topology, "gpu0"),
 						  must_find(&topology, "nvswitch0"))];
 	assert_int_equal(link->count, 2);

@@ -127,6 +127,30 @@ static void an_interfaces_name_in_a_file_is_shown_as_elsewhere(void **state)
 	discover_root_close(again);
 }
 
+/* A capture may have a path more than once, and not in order: the last one counts. */
+static void of_entries_of_one_path_the_last_stays(void **state)
+{
+	const struct discover_entry *entries;
+	struct discover_root *root;
+	char text[8], path[8];
+	size_t count;
+
+	(void)state;
+	assert_int_equal(discover_root_empty(&root), 0);
+	for (int i = 0; i < 400; i++) {
+		snprintf(path, sizeof(path), "a/%d", 9 - i % 10);
+		snprintf(text, sizeof(text), "%d", i);
+		assert_int_equal(discover_root_put(root, path, DISCOVER_FILE, text, strlen(text)), 0);
+	}
+	entries = discover_root_entries(root, &count);
+	assert_int_equal(count, 10);
+	for (int i = 0; i < 10; i++) {
+		snprintf(text, sizeof(text), "%d", 399 - i);
+		assert_string_equal(entries[i].data, text);
+	}
+	discover_root_close(root);
+}
+
 static void what_was_recorded_reads_the_same(void **state)
 {
 	struct discover_root *root, *again;
@@ -311,6 +335,7 @@ int main(void)
 		TEST(only_what_was_read_is_recorded),
 		TEST(of_an_rdma_address_only_its_kind_is_known),
 		TEST(an_interfaces_name_in_a_file_is_shown_as_elsewhere),
+		TEST(of_entries_of_one_path_the_last_stays),
 		TEST(what_was_recorded_reads_the_same),
 		TEST(an_address_in_a_name_is_replaced_everywhere),
 		TEST(an_identity_becomes_a_number_that_tells_the_same_from_others),

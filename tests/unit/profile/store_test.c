@@ -306,6 +306,35 @@ static void damaged_profile_does_not_hide_one_elsewhere(void **state)
 	assert_non_null(strstr(why.text, "/home/"));
 }
 
+/* Of two folders without one that fits: the one that says more, and of the same the first. */
+static void what_says_most_is_said_of_two_folders(void **state)
+{
+	enum { NONE, FOREIGN, BAD, KINDS };
+	static const int errors[KINDS] = { -ENOENT, -EXDEV, -EBADMSG };
+	struct state_place *place = *state;
+	char two[2][STORE_PATH_BYTES], path[STORE_PATH_BYTES];
+	struct profile profile;
+	struct diag why;
+
+	for (int pair = 0; pair < KINDS * KINDS; pair++) {
+		const int kinds[2] = { pair / KINDS, pair % KINDS };
+		int said = kinds[1] > kinds[0];
+
+		for (int i = 0; i < 2; i++) {
+			snprintf(two[i], sizeof(two[i]), "%s/%d-%d", place->root, pair, i);
+			state_place_text(place->params.state_dir, two[i]);
+			if (kinds[i] != NONE)
+				state_place_save(place, kinds[i] == BAD ? state_place_machine : state_place_foreign, 5,
+						 NULL, path);
+			if (kinds[i] == BAD)
+				state_place_write(path, "tributary-profile 1\n", 20);
+		}
+		assert_int_equal(store_find_in(two, 2, &place->now, &profile, path, sizeof(path), &why),
+				 errors[kinds[said]]);
+		assert_non_null(strstr(why.text, two[said]));
+	}
+}
+
 static void only_regular_files_are_read(void **state)
 {
 	struct state_place *place = *state;
@@ -422,6 +451,7 @@ int main(void)
 		PLACE_TEST(newer_profile_is_refused),
 		PLACE_TEST(wrong_line_is_refused_with_its_number),
 		PLACE_TEST(damaged_profile_does_not_hide_one_elsewhere),
+		PLACE_TEST(what_says_most_is_said_of_two_folders),
 		PLACE_TEST(only_regular_files_are_read),
 		PLACE_TEST(huge_file_is_not_read),
 		PLACE_TEST(unreadable_file_says_why),

@@ -267,6 +267,38 @@ static void alike_links_are_told_apart_by_their_limits(void **state)
 	topology_fini(&topology);
 }
 
+/* ... or in their rates, in one of the two directions. */
+static void alike_links_are_told_apart_by_their_rates(void **state)
+{
+	struct topology topology, other;
+	uint64_t seed = 7;
+	char *text, *other_text;
+	uint32_t a, b;
+
+	(void)state;
+	topology_init(&topology);
+	a = machine_vertex(&topology, TOPOLOGY_GPU, "gpu0");
+	b = machine_vertex(&topology, TOPOLOGY_GPU, "gpu1");
+	for (uint32_t i = 0; i < 9; i++) {
+		uint32_t link = machine_link(&topology, TOPOLOGY_LINK_NVLINK, a, b);
+
+		for (unsigned direction = 0; direction < 2; direction++)
+			topology.links[link].capacity[direction] = (struct topology_capacity){
+				.rate_Bps = 1000 + (direction ? i / 3 : i % 3), .provenance = TOPOLOGY_MEASURED
+			};
+	}
+	text = machine_text(&topology);
+	for (unsigned i = 0; i < 20; i++) {
+		machine_shuffle(&topology, &seed, &other);
+		other_text = machine_text(&other);
+		assert_string_equal(text, other_text);
+		free(other_text);
+		topology_fini(&other);
+	}
+	free(text);
+	topology_fini(&topology);
+}
+
 static void random_graphs_survive_writing_and_reading(void **state)
 {
 	(void)state;
@@ -346,6 +378,7 @@ int main(void)
 		cmocka_unit_test(what_was_read_has_every_value_of_what_was_written),
 		cmocka_unit_test(the_order_of_building_does_not_show),
 		cmocka_unit_test(alike_links_are_told_apart_by_their_limits),
+		cmocka_unit_test(alike_links_are_told_apart_by_their_rates),
 		cmocka_unit_test(random_graphs_survive_writing_and_reading),
 		cmocka_unit_test(the_locale_does_not_matter),
 		cmocka_unit_test(values_out_of_range_are_left_out),

@@ -94,6 +94,25 @@ static void oldest_and_smallest_take_turns(void **state)
 		assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 4), expected[i]);
 }
 
+/* The one that waits in vain for longest, and of two the one that came first. */
+static void of_flows_passed_over_alike_the_older_is_served_first(void **state)
+{
+	enum { TURNS = 4 * PACE_PASSED_OVER_FACTOR };
+	struct pace_granter granter;
+	struct pace_flow flows[4];
+
+	(void)state;
+	memset(flows, 0, sizeof(flows));
+	pace_granter_init(&granter, 100 * QUANTUM, QUANTUM, STALL_NS);
+	for (unsigned i = 0; i < 4; i++)
+		pace_granter_add(&granter, &flows[i], NULL, (i == 3 ? 20 : 40) * QUANTUM, 1);
+	for (unsigned i = 0; i < TURNS; i++)
+		assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 2), &flows[i % 2 ? 3 : 0]);
+	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 2), &flows[1]);
+	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 2), &flows[2]);
+	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 2), &flows[0]);
+}
+
 static void smallest_first_never_has_more_than_half_of_the_bytes(void **state)
 {
 	struct pace_granter granter;
@@ -591,6 +610,7 @@ int main(void)
 		cmocka_unit_test(grants_stop_at_the_budget_and_at_the_allowance),
 		cmocka_unit_test(what_came_unscheduled_is_charged),
 		cmocka_unit_test(oldest_and_smallest_take_turns),
+		cmocka_unit_test(of_flows_passed_over_alike_the_older_is_served_first),
 		cmocka_unit_test(smallest_first_never_has_more_than_half_of_the_bytes),
 		cmocka_unit_test(equal_flows_are_served_in_the_order_they_came),
 		cmocka_unit_test(of_senders_who_send_to_others_too_who_holds_least_is_next),
