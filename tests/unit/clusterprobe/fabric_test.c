@@ -189,6 +189,57 @@ static void nobody_sends_more_than_it_may(void **state)
 			}
 }
 
+/* How many of the hosts of a part send to one of it, and whether every host sends and receives at most once. */
+static void check_flows(const struct fabric_work *work, size_t count, size_t ret_inside[static 4])
+{
+	bool sends[16] = { false }, receives[16] = { false };
+
+	memset(ret_inside, 0, 4 * sizeof(*ret_inside));
+	for (size_t i = 0; i < count; i++) {
+		const struct fabric_flow *flow = &work->flows[i];
+
+		assert_int_not_equal(flow->from, flow->to);
+		assert_false(sends[flow->from] || receives[flow->to]);
+		sends[flow->from] = receives[flow->to] = true;
+		if (work->part[flow->from] == work->part[flow->to])
+			ret_inside[work->part[flow->from]]++;
+	}
+}
+
+/* Every part in its turn, the first and the last, too. */
+static void rounds_use_every_part(void **state)
+{
+	enum { HOSTS = 16, PARTS = 4 };
+	static const uint16_t sizes[PARTS] = { 4, 4, 4, 4 };
+	static struct fabric_flow flows[HOSTS * FABRIC_FLOWS_EACH];
+	static uint16_t part[HOSTS], order[2 * HOSTS], numbers[HOSTS];
+	struct fabric_work work = { .n = HOSTS, .part = part, .part_count = PARTS, .order = order, .flows = flows };
+	size_t inside[PARTS], seen[PARTS] = { 0 };
+
+	(void)state;
+	for (size_t i = 0, p = 0, left = sizes[0]; i < HOSTS; i++, left--) {
+		left = left ? left : sizes[++p];
+		part[i] = (uint16_t)p;
+		numbers[i] = (uint16_t)i;
+	}
+	for (work.random = 1; work.random <= 100; work.random++) {
+		uint64_t seed = work.random;
+
+		assert_int_equal(fabric_plan_fill(&work), HOSTS);
+		check_flows(&work, HOSTS, inside);
+		/* Two flows of the part become one inside and one elsewhere, if two are drawn that can. */
+		for (size_t p = 0; p < PARTS; p++)
+			seen[p] += inside[p] > 0;
+		assert_int_equal(fabric_plan_inside(&work, numbers, seed), HOSTS);
+		check_flows(&work, HOSTS, inside);
+		for (size_t p = 0; p < PARTS; p++)
+			assert_int_equal(inside[p], sizes[p]);
+		work.random = seed;
+	}
+	for (size_t p = 0; p < PARTS; p++)
+		assert_true(seen[p] > 40);
+}
+
 /* One of them has more than eight times as many hosts as the other. */
 static void two_leaves_of_unequal_sizes_are_right(void **state)
 {
@@ -236,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_noise_rates_are_exact),
 		cmocka_unit_test(nobody_sends_more_than_it_may),
+		cmocka_unit_test(rounds_use_every_part),
 		cmocka_unit_test(two_leaves_of_unequal_sizes_are_right),
 		cmocka_unit_test(fabric_that_never_blocks_has_one_leaf),
 		cmocka_unit_test(random_clusters_of_12_hosts_are_right),

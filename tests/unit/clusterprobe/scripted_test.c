@@ -247,6 +247,22 @@ static void a_latency_to_nobody_is_refused(void **state)
 	assert_string_equal(diag.text, "host \"host1\" breaks the protocol");
 }
 
+/* Whichever of the two comes first. */
+static void two_of_one_rank_are_named(void **state)
+{
+	static struct actor actor;
+	uint16_t port = port_free();
+	struct clusterprobe_setup setup = setup_of(0, 2, port);
+	struct clusterprobe_result result = { 0 };
+	struct diag diag = { 0 };
+
+	(void)state;
+	start(&actor, 0, 2, port);
+	assert_int_equal(clusterprobe_coordinator_run(&setup, &options, &result, &diag), -EPROTO);
+	pthread_join(actor.thread, NULL);
+	assert_non_null(strstr(diag.text, "both say that they are rank 0: is the launcher's environment mixed?"));
+}
+
 /* An address of this machine that is none of its loopback addresses. */
 static bool find_address(struct in_addr *ret)
 {
@@ -352,6 +368,7 @@ int main(void)
 		cmocka_unit_test(every_host_hears_of_every_round),
 		cmocka_unit_test(a_coordinator_that_thinks_says_that_it_is_there),
 		cmocka_unit_test(a_latency_to_nobody_is_refused),
+		cmocka_unit_test(two_of_one_rank_are_named),
 		cmocka_unit_test(rank_0_may_know_itself_by_a_loopback_address),
 		cmocka_unit_test(a_round_before_the_welcome_is_answered),
 	};
