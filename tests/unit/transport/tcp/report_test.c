@@ -12,6 +12,7 @@
 #include "transport/transport.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,6 +86,26 @@ static int sender_role(int control, const char *argument)
 	return 0;
 }
 
+/* What is written of a connection that receives. */
+static void check_dumps(const char *folder)
+{
+	char pattern[256];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s/tributary-*.txt", folder);
+	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		char *text = tree_read(found.gl_pathv[i], NULL);
+
+		assert_non_null(text);
+		assert_non_null(strstr(text, " from host "));
+		assert_non_null(strstr(text, "\n  next message "));
+		assert_non_null(strstr(text, "\n  pace: budget "));
+		free(text);
+	}
+	globfree(&found);
+}
+
 static void peer_of_a_blocked_log_is_served(void **state)
 {
 	static struct params params;
@@ -135,6 +156,7 @@ static void peer_of_a_blocked_log_is_served(void **state)
 	assert_true(log_drain(60000));
 	assert_true(tree_count(tree.root, "tributary-") >=
 		    1); /* on a busy machine the other one may have waited, too */
+	check_dumps(tree.root);
 	log_set_sink(NULL);
 	assert_int_equal(peer_write(peer.control, "e", 1), 0);
 	assert_int_equal(peer_wait(&peer, 60000), 0);
