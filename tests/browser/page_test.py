@@ -97,10 +97,15 @@ class InBrowser(unittest.TestCase):
 WORDS = """return [...document.querySelectorAll(".drawing:not([hidden]) text")].filter((node) => node.checkVisibility({ visibilityProperty: true }))
     .map((node) => [node.textContent, ...["left", "top", "right", "bottom"].map((side) => node.getBoundingClientRect()[side])])"""
 # What is coloured by a number: [band, its words and how much of it is filled].
-BANDS = """return [...document.querySelectorAll(".drawing:not([hidden]) .link, .drawing:not([hidden]) .vertex")].flatMap((part) =>
+BANDS = """const widths = (node) => {
+    const lane = [...node.parentNode.querySelectorAll("path.bed, path.flow, path.stream")], at = lane.indexOf(node);
+    const from = lane.slice(0, at).findLastIndex((one) => one.matches(".bed")), to = lane.slice(at).findIndex((one) => one.matches(".bed"));
+    return lane.slice(from, to < 0 ? undefined : at + to).map((one) => one.getAttribute("stroke-width"));
+};
+return [...document.querySelectorAll(".drawing:not([hidden]) .link, .drawing:not([hidden]) .vertex")].flatMap((part) =>
     [...part.querySelectorAll('[class*="band-"]')].map((node) => [node.getAttribute("class").match(/band-./)[0],
         [...part.querySelectorAll("text")].map((text) => text.textContent).join(" ") + node.getBBox().width + " " + node.getBBox().height +
-            [node.previousElementSibling, node].map((path) => path?.getAttribute("stroke-width"))]))"""
+            (node.matches("path") ? widths(node) : "")]))"""
 
 
 class EveryPage(InBrowser):
@@ -333,10 +338,31 @@ class Channels(EveryPage):
         on = self.all(".drawing .flow.on")
         self.assertGreater(len(on), 0)
         self.assertTrue(all("flow-0" in node.get_attribute("class").split() for node in on))
+        sample = channel.find_element(By.TAG_NAME, "path").get_attribute("stroke")
+        channels_own = "rgb({}, {}, {})".format(*bytes.fromhex(sample[1:]))
+        self.assertEqual({node.value_of_css_property("stroke") for node in on if node.tag_name == "path"}, {channels_own})
+        hops = self.data()["tree"]["channels"][0]["hops"]
+        self.assertIn(f'hop {len(hops)} {hops[-1]["from"]} ↔ {hops[-1]["to"]}', self.find("#card").text)
         self.picture("plan-channel")
         self.hover(self.find("h1"))
         self.assertFalse(self.find("#card").is_displayed())
         self.assertEqual(len(self.all(".drawing .on")), 0)
+
+    def test_colours_are_those_of_the_loads(self):
+        data = self.data()
+        names = {link[way]["name"]: f"{i} {way}" for i, link in enumerate(data["machine"]["links"]) for way in ("up", "down")}
+        for load in data["ring"]["loads"]:
+            if load["name"] not in names or load["share"] is None:
+                continue
+            band = sum(load["share"] >= step for step in (0.2, 0.4, 0.6, 0.85))
+            index, way = names[load["name"]].split()
+            with self.subTest(load["name"]):
+                bands = [node.get_attribute("class").split("band-")[1] for node in self.link(int(index)).find_elements(By.CSS_SELECTOR, ".flow")]
+                self.assertIn(str(band), bands)
+
+    def test_all_hosts_are_at_the_network(self):
+        self.assertIn("network: host 1 → host 2 → host 1", self.shown(".drawing")[0].text)
+        self.assertEqual([host.text for host in self.shown(".drawing g.host .name")], ["host 1, above", "host 2"])
 
     def test_the_tables_are_those_of_the_view(self):
         self.click("#as-table")
@@ -350,6 +376,21 @@ class Channels(EveryPage):
         self.shown("table.loads tbody tr[data-row]")[0].click()
         self.assertEqual(len(self.shown(".drawing")), 1)
         self.assertTrue(self.find("#card").is_displayed())
+
+
+class Sixteen(EveryPage):
+    """Two sockets, too wide to stand beside each other."""
+
+    command = ["plan", "--hosts", "12"]
+    machine = ["--from", HERE.parents[1] / "topo" / "four-switch-16gpu" / "machine.topology"]
+
+    def test_it_can_be_read(self):
+        heights = [bottom - top for _, _, top, _, bottom in self.browser.execute_script(WORDS)]
+        self.assertGreater(min(heights), 9)
+        cpu0, cpu1 = (self.find(f'.drawing:not([hidden]) .cpu[aria-label^="{name}"] .box').rect for name in ("cpu0", "cpu1"))
+        self.assertGreater(cpu1["y"], cpu0["y"] + 300)
+        self.assertEqual(cpu0["x"], cpu1["x"])
+        self.assertEqual(self.all(".drawing:not([hidden]) g.host .name")[-1].get_attribute("textContent"), "host 12")
 
 
 class Simulation(EveryPage):

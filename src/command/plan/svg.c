@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels on the machine. In each lane a stripe for each flow, as wide as its part of the lane's capacity: where the bed is
- * filled from edge to edge nothing more goes through. What is full stands out.
+ * Channels on the machine. In each lane a stripe for each flow, as wide as its part of the lane's capacity, coloured by the
+ * lane's load: where the bed is filled from edge to edge nothing more goes through. What is full stands out. The GPUs' numbers
+ * are the hops of each channel, in its own colour; a page shows a channel alone in that. Of several hosts, which are alike, one
+ * is drawn, and all of them below it at the network.
  */
 #include "command/plan/flows.h"
 
@@ -14,7 +16,30 @@
 
 static const uint64_t UNKNOWN_ROOM_BPS = 10000000000;
 
-enum { PIPS_MOST = 3, PIP_RADIUS = 8, WORDS_BYTES = 2048 };
+enum {
+	PIPS_MOST = 3,
+	PIP_RADIUS = 8,
+	WORDS_BYTES = 2048,
+	BANDS = 5,
+	HOSTS_TOP = 14, /* between the machine and the network below it */
+	NETWORK_HEIGHT = 26,
+	HOST_STEP = 126,
+	HOST_GAP = 56,
+	HOST_HEIGHT = 30,
+};
+
+static const char *const bands[BANDS] = { "below 20 %", "20 to 40 %", "40 to 60 %", "60 to 85 %", "85 % and more" };
+
+/* Of the colours of view.h: from the best to the worst; what has no known capacity that of what is not measured. */
+static enum view_band band_of(double share)
+{
+	static const double steps[BANDS - 1] = { 0.2, 0.4, 0.6, 0.85 };
+	int band = 0;
+
+	while (band < BANDS - 1 && share >= steps[band])
+		band++;
+	return share < 0 ? VIEW_UNMEASURED : (enum view_band)band;
+}
 
 static double put_lane(const struct picture *picture, uint32_t directed, double middle)
 {
@@ -33,10 +58,10 @@ static double put_lane(const struct picture *picture, uint32_t directed, double 
 		const struct channels_flow *flow = &flows->flows[i];
 		double part = whole * (double)(flow->crossings[directed] * flow->count) / (double)crossings;
 
-		snprintf(class, sizeof(class), "flow flow-%zu", flow->channel);
-		if (part > 0)
-			picture_stripe(picture, directed, class, (int)flow->channel, channels_flow_colour(i),
-				       at + part / 2, part);
+		snprintf(class, sizeof(class), "flow flow-%zu band-%d", flow->channel, (int)band_of(share));
+		if (part > 0) /* with a gap to the next one, where there is room */
+			picture_stripe(picture, directed, class, (int)flow->channel, view_band_colour(band_of(share)),
+				       at + part / 2, part > 3 && flows->count > 1 ? part - 0.8 : part);
 		at += part;
 	}
 	return whole;
@@ -91,7 +116,7 @@ static void put_full_nics(const struct picture *picture)
 			"<rect class=\"halo\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"10\" "
 			"fill=\"none\" stroke=\"" PICTURE_ALARM "\" stroke-width=\"2.5\"/>\n",
 			box->x - 3.5, box->y - 3.5, box->width + 7, box->height + 7);
-		picture_pill(picture, box->x + box->width - 42, box->y + 8, false, "full");
+		picture_pill(picture, box->x + box->width - 30, box->y - 12, false, "full");
 	}
 }
 
@@ -131,8 +156,12 @@ static void put_legend(struct picture *picture)
 	const struct channels_flows *flows = picture->content->arg;
 	char words[WORDS_BYTES], line[WORDS_BYTES + 32], class[40];
 
-	picture_legend(picture, NULL, -1, "", 0,
-		       "stripe: a channel's part of what the link carries; a bed filled from edge to edge is full");
+	picture_legend(picture, NULL, -1, "", 0, "load of each direction, by width and colour:");
+	for (int band = 0; band < BANDS; band++) {
+		snprintf(class, sizeof(class), "stream band-%d", band);
+		picture_legend(picture, class, -1, view_band_colour((enum view_band)band), 9, bands[band]);
+	}
+	picture_legend(picture, NULL, -1, "", 0, "stripe: a channel's part; numbers: its order of GPUs");
 	for (size_t i = 0; i < flows->count; i++) {
 		const struct channels_flow *flow = &flows->flows[i];
 
@@ -143,6 +172,97 @@ static void put_legend(struct picture *picture)
 			snprintf(line, sizeof(line), "%s", words);
 		snprintf(class, sizeof(class), "flow flow-%zu", flow->channel);
 		picture_legend(picture, class, (int)flow->channel, channels_flow_colour(i), 9, line);
+	}
+}
+
+/* Whether a load is what NICs send, or what they receive: that of a NIC itself, or of its link to a network. */
+static bool is_of_nic(const struct topology *topology, const struct plan_load *load, bool out)
+{
+	const struct topology_link *link;
+	bool up = load->index % 2 == TOPOLOGY_UP;
+
+	if (load->kind != PLAN_LOAD_LINK)
+		return load->kind == (out ? PLAN_LOAD_NIC_OUT : PLAN_LOAD_NIC_IN);
+	link = &topology->links[load->index / 2];
+	return topology->vertices[up == out ? link->upper : link->lower].kind == TOPOLOGY_NETWORK;
+}
+
+/* The fullest NIC; negative: not known. */
+static double nic_share(const struct channels_flows *flows, bool out)
+{
+	const struct channels_graph *graph = &flows->channels->graphs[flows->pattern];
+	double most = -1;
+
+	for (size_t i = 0; i < graph->load_count; i++)
+		if (is_of_nic(flows->channels->topology, &graph->loads[i], out))
+			most = fmax(most, channels_load_share(graph, &graph->loads[i]));
+	return most;
+}
+
+static void put_box(const struct picture *picture, const struct layout_box *box, const char *class, const char *fill,
+		    const char *ink, const char *words)
+{
+	char style[160];
+
+	fprintf(picture->out,
+		"<g class=\"%s\"><rect class=\"box\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"6\" "
+		"fill=\"%s\"/>\n",
+		class, box->x, box->y, box->width, box->height, fill);
+	snprintf(style, sizeof(style), "class=\"name\" fill=\"%s\" font-weight=\"700\" text-anchor=\"middle\"", ink);
+	picture_text(picture, box->x + box->width / 2, box->y + box->height / 2 + 4.5, 12, style, words);
+	fputs("</g>\n", picture->out);
+}
+
+static void put_host(const struct picture *picture, const struct layout_box *box, unsigned number)
+{
+	char text[40];
+
+	for (int i = 0; i < 2; i++) {
+		double share = nic_share(picture->content->arg, i == 0), x = box->x + 14 + 13 * i,
+		       y = box->y - HOST_GAP;
+
+		fprintf(picture->out,
+			"<path class=\"bed\" d=\"M%.1f %.1fv%d\" stroke=\"#cdd5df\" stroke-width=\"10\"/>\n"
+			"<path class=\"stream band-%d\" d=\"M%.1f %.1fv%d\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n",
+			x, y, HOST_GAP, (int)band_of(share), x, y, HOST_GAP, view_band_colour(band_of(share)),
+			share < 0 ? 10 : 10 * fmin(share, 1));
+		if (share >= 0)
+			snprintf(text, sizeof(text), "%s %.0f %%", i ? "↓" : "↑", floor(share * 100 + 0.01));
+		else
+			snprintf(text, sizeof(text), "%s ?", i ? "↓" : "↑");
+		picture_text(picture, box->x + 38, y + 24 + 15 * i, 12,
+			     "class=\"rate\" fill=\"" PICTURE_INK "\" font-weight=\"700\"", text);
+	}
+	snprintf(text, sizeof(text), number == 1 ? "host 1, above" : "host %u", number);
+	put_box(picture, box, "host", "#e6eaf0", PICTURE_INK, text);
+}
+
+/* The network, and all hosts at it; of more than there is room for, the first ones and the last. */
+static void put_hosts(const struct picture *picture, double y)
+{
+	const struct channels_flows *flows = picture->content->arg;
+	unsigned hosts = flows->channels->request.hosts, room, shown;
+	struct layout_box box = picture->layout.drawing;
+	char words[128] = "network";
+
+	box.y = y + HOSTS_TOP;
+	box.height = NETWORK_HEIGHT;
+	room = (unsigned)(box.width / HOST_STEP);
+	shown = hosts < room ? hosts : room;
+	if (flows->pattern == PLAN_RING)
+		snprintf(words, sizeof(words), "network: host 1 → %s%s%u → host 1",
+			 hosts > 3   ? "host 2 → … → "
+			 : hosts > 2 ? "host 2 → "
+				     : "",
+			 "host ", hosts);
+	put_box(picture, &box, "network", "#7d4c9e", "#ffffff", words);
+	box = (struct layout_box){ box.x, box.y + box.height + HOST_GAP, HOST_STEP - 16, HOST_HEIGHT };
+	for (unsigned i = 0; i < shown; i++, box.x += HOST_STEP) {
+		if (hosts > shown && i + 2 == shown)
+			picture_text(picture, box.x + HOST_STEP / 2.0 - 8, box.y + 20, 20,
+				     "class=\"rate\" text-anchor=\"middle\"", "…");
+		else
+			put_host(picture, &box, hosts > shown && i + 1 == shown ? hosts : i + 1);
 	}
 }
 
@@ -174,6 +294,10 @@ int channels_svg(const struct channels_flows *flows, FILE *out)
 	if (r < 0)
 		return r;
 	content.view = &view;
+	if (flows->channels->request.hosts > 1) {
+		content.put_below = put_hosts;
+		content.below_height = HOSTS_TOP + NETWORK_HEIGHT + HOST_GAP + HOST_HEIGHT;
+	}
 	channels_flows_title(flows, content.headline, sizeof(content.headline));
 	channels_request_words(flows->channels, words, sizeof(words));
 	channels_flows_headline(flows, full, sizeof(full));

@@ -28,6 +28,10 @@ enum {
 	ARC_MORE = 15,  /* and for each column more */
 	ARC_WORDS = 44, /* below an arc: half of it, and its words */
 	SOCKET_ARC = 46,
+	STACK_WIDTH = 1400, /* two panels that are wider together stand one above the other */
+	STACK_GAP = 24,
+	BRACKET = 34,       /* the link between those, from the panels' right */
+	BRACKET_WORDS = 90, /* and its words */
 };
 
 static const double ARC_BEND = 0.75; /* how near a cubic curve comes to its control points' line */
@@ -45,7 +49,8 @@ struct placing {
 	unsigned row_count;
 	double devices_y;
 	unsigned *positions; /* of roots, from the left */
-	double below;        /* the lowest point of all that is placed */
+	bool stacked;
+	double below; /* the lowest point of all that is placed */
 };
 
 void layout_free(struct layout *layout)
@@ -164,6 +169,53 @@ static double place_roots(struct placing *placing, double top)
 	return x > LAYOUT_MARGIN ? x - PANEL_GAP : x;
 }
 
+/* A vertex, and all that hangs on it. */
+static void move(struct placing *placing, uint32_t vertex, double dx, double dy)
+{
+	box_of(placing, vertex)->x += dx;
+	box_of(placing, vertex)->y += dy;
+	for (uint32_t at = placing->view->first_child[vertex]; at != TOPOLOGY_NONE;
+	     at = placing->view->next_sibling[at])
+		move(placing, at, dx, dy);
+}
+
+/* Links of the tree and between sockets alone: nothing else has to find its way from panel to panel, or stand below both. */
+static bool is_stackable(const struct placing *placing, uint32_t first, uint32_t second)
+{
+	const struct view *view = placing->view;
+
+	if (second == TOPOLOGY_NONE || view->next_sibling[second] != TOPOLOGY_NONE || is_below(placing, first) ||
+	    is_below(placing, second))
+		return false;
+	for (uint32_t i = 0; i < view->topology->link_count; i++)
+		if (!view_is_tree_link(view, i) && view->topology->links[i].kind != TOPOLOGY_LINK_SOCKET)
+			return false;
+	for (uint32_t i = 0; i < view->topology->vertex_count; i++)
+		if (is_own_network(placing, i))
+			return false;
+	return true;
+}
+
+/* The second of two wide panels moves below the first. right: where the last ends; returns where all does. */
+static double stack(struct placing *placing, double top, double right)
+{
+	uint32_t first = placing->view->first_root, second;
+	double height = placing->below + PANEL_PAD - top;
+	struct layout_box *panels = placing->layout->panels;
+
+	if (right < STACK_WIDTH || first == TOPOLOGY_NONE)
+		return right;
+	second = placing->view->next_sibling[first];
+	if (!is_stackable(placing, first, second))
+		return right;
+	placing->stacked = true;
+	move(placing, second, LAYOUT_MARGIN - panels[second].x, height + STACK_GAP);
+	panels[second] = (struct layout_box){ LAYOUT_MARGIN, top + height + STACK_GAP, panels[second].width, height };
+	panels[first].height = height;
+	placing->below += height + STACK_GAP;
+	return LAYOUT_MARGIN + fmax(panels[first].width, panels[second].width) + BRACKET + BRACKET_WORDS;
+}
+
 /* The network of one NIC stands right below it. */
 static void place_own_networks(struct placing *placing)
 {
@@ -263,7 +315,17 @@ static void draw_socket_link(const struct placing *placing, const struct topolog
 	const struct layout_box *left = box_of(placing, link->lower), *right = box_of(placing, link->upper),
 				*swap = left;
 	unsigned distance = distance_of(placing, link);
+	const struct layout_box *panels = placing->layout->panels;
 
+	if (placing->stacked) {
+		draw_straight(line, left->x + left->width, left->y + left->height / 2, right->x + right->width,
+			      right->y + right->height / 2);
+		line->bracket = true;
+		line->reversed = left->y < right->y;
+		line->side_x = line->label_x = LAYOUT_MARGIN + BRACKET +
+					       fmax(panels[link->lower].width, panels[link->upper].width);
+		return;
+	}
 	line->reversed = left->x > right->x;
 	if (line->reversed) {
 		left = right;
@@ -361,11 +423,11 @@ static void make(struct placing *placing, double top)
 
 	placing->below = panel_top;
 	set_rows(placing, panel_top + PANEL_PAD + MEMORY_HEIGHT + MEMORY_GAP);
-	right = place_roots(placing, panel_top);
+	right = stack(placing, panel_top, place_roots(placing, panel_top));
 	place_own_networks(placing);
 	draw_lines(placing, panel_top, false);
 	for (size_t i = 0; i < placing->view->topology->vertex_count; i++)
-		if (layout->panels[i].width > 0)
+		if (layout->panels[i].width > 0 && !placing->stacked)
 			layout->panels[i].height = placing->below + PANEL_PAD - panel_top;
 	place_below(placing, TOPOLOGY_NVSWITCH, right);
 	place_below(placing, TOPOLOGY_NETWORK, right);

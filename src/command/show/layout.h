@@ -18,6 +18,8 @@ struct layout_line {
 	double x0, y0, x1, y1;
 	double cy;
 	bool curved;
+	bool bracket; /* out to side_x, down, and back: between a panel and the one below it */
+	double side_x;
 	bool horizontal; /* between sockets: lanes lie above each other */
 	bool reversed;   /* `lower` is at the right, or above */
 	bool labelled;   /* there is room for words beside it */

@@ -158,7 +158,10 @@ const takeLegend = (view) => [...view.drawing.querySelectorAll(".legend .item")]
 	const made = make(flow ? "button" : "span", { class: flow ? "item channel" : "item", "data-flow": flow },
 		sample && make("svg", { width: 36, height: 24 }, sample), make("span", {}, item.textContent));
 	if (flow)
-		attach(made, () => fill(view.flow(Number(flow)), [`.flow-${flow}`], "one-flow"),
+		attach(made, () => {
+			fill(view.flow(Number(flow)), [`.flow-${flow}`], "one-flow");
+			svg.style.setProperty("--flow", sample.getAttribute("stroke"));
+		},
 			(around) => [around.left, around.top - card.getBoundingClientRect().height - 30]);
 	return made;
 });

@@ -110,7 +110,8 @@ const showPlan = () => {
 			],
 			...machineCards(machine, say),
 			flow: (flow) => ({ title: `Channel ${flow}`, words: graph.channels[flow].gpus.join(" "),
-				rows: [["rate", graph.rate_Bps === null ? "" : withUnit(GBps(graph.rate_Bps))]] }),
+				rows: [["rate", graph.rate_Bps === null ? "" : withUnit(GBps(graph.rate_Bps))], ...graph.channels[flow].hops.map((hop, i) =>
+					[`hop ${i + 1}`, `${hop.from} ${pattern === "ring" ? "→" : "↔"} ${hop.to}, ${hop.class}${hop.way === "host" ? ", through host memory" : ""}`])] }),
 		};
 	};
 	const makers = [data, data.compared].filter(Boolean);

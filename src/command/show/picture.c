@@ -21,10 +21,14 @@ enum {
 	LEAST_WIDTH = 940,
 	LEGEND_LINE = 26,
 	SWATCH = 36,
+	ARROW_STEP = 28,
+	LEAST_ARROW = 3, /* thickness of a lane that has arrows */
 };
 
 /* The thickest lane carries at least this, so that pictures of slower machines do not look faster. */
 static const uint64_t THICKEST_BPS = 100000000000;
+
+static const double CURVE_MIDDLE = 0.75; /* how near the middle of a cubic curve comes to its control points */
 
 /* What a letter takes of its size, on average, in the fonts that a browser picks for sans-serif. */
 static const double LETTER = 0.61;
@@ -129,6 +133,10 @@ static void put_path(const struct picture *picture, uint32_t link, double shift,
 		fprintf(picture->out, "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" %s/>\n",
 			line->x0 + dx, line->y0, line->x0 + dx, line->cy - shift / 3, line->x1 - dx,
 			line->cy - shift / 3, line->x1 - dx, line->y1, style);
+	else if (line->bracket)
+		fprintf(picture->out, "<path d=\"M%.1f %.1fH%.1fV%.1fH%.1f\" fill=\"none\" %s/>\n", line->x0,
+			line->y0 + (line->y0 < line->y1 ? -shift : shift), line->side_x + shift,
+			line->y1 + (line->y0 < line->y1 ? shift : -shift), line->x1, style);
 	else
 		fprintf(picture->out, "<path d=\"M%.1f %.1fL%.1f %.1f\" fill=\"none\" %s/>\n", line->x0 + dx,
 			line->y0 + dy, line->x1 + dx, line->y1 + dy, style);
@@ -163,25 +171,46 @@ void picture_stripe(const struct picture *picture, uint32_t directed, const char
 	put_path(picture, directed / 2, shift, style);
 }
 
-/* A small arrow in a straight lane: which way its bytes go. */
-static void put_arrow(const struct picture *picture, uint32_t directed, double shift, double thickness)
+/* An arrow with its middle at (x, y): which way bytes go. */
+static void put_arrow(const struct picture *picture, double x, double y, double size, double way, bool horizontal)
+{
+	double along = way * size / 2;
+
+	if (horizontal)
+		fprintf(picture->out, "<path class=\"arrow\" d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1f\"", x - along, y - size,
+			2 * along, size, -2 * along, size);
+	else
+		fprintf(picture->out, "<path class=\"arrow\" d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1f\"", x - size, y - along,
+			size, 2 * along, size, -2 * along);
+	fputs(" fill=\"none\" stroke=\"#fff\" stroke-width=\"1.4\" stroke-linecap=\"round\" "
+	      "stroke-linejoin=\"round\"/>\n",
+	      picture->out);
+}
+
+/* Along a lane, every so often. */
+static void put_arrows(const struct picture *picture, uint32_t directed, double shift, double thickness)
 {
 	const struct layout_line *line = &picture->layout.lines[directed / 2];
-	double size = fmin(thickness * 0.28, 4), way = (directed % 2 == TOPOLOGY_UP) != line->reversed ? -1 : 1;
-	double x = line->x0 + shift - size, y = line->label_y - way * size / 2, dx = size, dy = way * size;
+	bool across = line->horizontal || line->curved; /* between equals "up" is to the right */
+	double size = fmin(thickness * 0.28, 4),
+	       way = ((directed % 2 == TOPOLOGY_UP) != line->reversed) == across ? 1 : -1,
+	       length = across ? fabs(line->x1 - line->x0) : fabs(line->y1 - line->y0);
+	int count = line->curved ? 1 : (int)fmax(1, length / ARROW_STEP);
 
-	if (line->curved || thickness < 5)
+	if (thickness < LEAST_ARROW)
 		return;
-	if (line->horizontal) { /* between equals "up" is to the right */
-		x = (line->x0 + line->x1) / 2 + way * size / 2;
-		y = line->y0 + shift - size;
-		dx = -way * size;
-		dy = size;
+	for (int i = 0; i < count; i++) {
+		double at = (i + 0.5) / count, x = line->x0 + at * (line->x1 - line->x0),
+		       y = line->y0 + at * (line->y1 - line->y0);
+
+		if (line->curved)
+			y = line->y0 + (line->cy - shift / 3 - line->y0) * CURVE_MIDDLE;
+		else if (line->horizontal)
+			y += shift;
+		else
+			x = (line->bracket ? line->side_x : x) + shift;
+		put_arrow(picture, x, y, size, way, across);
 	}
-	fprintf(picture->out,
-		"<path class=\"arrow\" d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1f\" fill=\"none\" stroke=\"#fff\" "
-		"stroke-width=\"1.4\" stroke-linecap=\"round\" stroke-linejoin=\"round\"/>\n",
-		x, y, dx, dy, line->horizontal ? -dx : dx, line->horizontal ? dy : -dy);
 }
 
 static void put_lane(const struct picture *picture, uint32_t directed)
@@ -189,7 +218,7 @@ static void put_lane(const struct picture *picture, uint32_t directed)
 	double middle = middle_of(picture, directed);
 
 	put_stroke(picture, directed / 2, middle, "bed", BED, picture_bed(picture, directed));
-	put_arrow(picture, directed, middle, picture->content->put_lane(picture, directed, middle));
+	put_arrows(picture, directed, middle, picture->content->put_lane(picture, directed, middle));
 }
 
 /* ------------------------------------------------------------------------------------------------------------ links */
@@ -453,7 +482,10 @@ static void put_scene(const struct picture *picture)
 	}
 	if (content->put_marks)
 		content->put_marks(picture);
-	fputs("</g>\n</g>\n", picture->out);
+	fputs("</g>\n", picture->out);
+	if (content->put_below)
+		content->put_below(picture, picture->layout.drawing.y + picture->layout.drawing.height);
+	fputs("</g>\n", picture->out);
 }
 
 int picture_print(const struct picture_content *content, FILE *out)
@@ -462,7 +494,7 @@ int picture_print(const struct picture_content *content, FILE *out)
 	struct picture picture = { .content = content, .view = view, .out = out, .fastest_Bps = THICKEST_BPS };
 	const struct layout_box *drawing = &picture.layout.drawing;
 	int r = layout_make(view, HEAD_HEIGHT, &picture.layout);
-	double below;
+	double below, drawn;
 
 	if (r < 0)
 		return r;
@@ -470,7 +502,8 @@ int picture_print(const struct picture_content *content, FILE *out)
 		if (view->lanes[i].room_Bps > picture.fastest_Bps)
 			picture.fastest_Bps = view->lanes[i].room_Bps;
 	picture.width = fmax(drawing->width + 2 * LAYOUT_MARGIN, LEAST_WIDTH);
-	below = drawing->y + drawing->height + LEGEND_LINE + 4;
+	drawn = drawing->height + (content->put_below ? content->below_height : 0);
+	below = drawing->y + drawn + LEGEND_LINE + 4;
 	put_legend(&picture, below, true);
 	picture.height = picture.legend_y + LEGEND_LINE;
 	fprintf(out,
@@ -479,7 +512,7 @@ int picture_print(const struct picture_content *content, FILE *out)
 		"Arial, 'DejaVu Sans', sans-serif\">\n"
 		"<rect class=\"paper\" width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
 		picture.width, picture.height, picture.width, picture.height, drawing->x - LAYOUT_MARGIN / 2.0,
-		drawing->y - LAYOUT_MARGIN / 2.0, drawing->width + LAYOUT_MARGIN, drawing->height + LAYOUT_MARGIN);
+		drawing->y - LAYOUT_MARGIN / 2.0, drawing->width + LAYOUT_MARGIN, drawn + LAYOUT_MARGIN);
 	put_head(&picture);
 	put_scene(&picture);
 	fputs("<g class=\"legend\">\n", out);

@@ -30,6 +30,8 @@ struct picture_content {
 	void (*words)(const void *arg, uint32_t link, struct picture_words *ret);
 	void (*put_marks)(const struct picture *picture); /* on boxes; NULL: none */
 	void (*put_legend)(struct picture *picture);
+	void (*put_below)(const struct picture *picture, double y); /* below the machine, so high; NULL: nothing */
+	double below_height;
 };
 
 /* -ENOMEM at worst. */
