@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -407,7 +408,9 @@ class Whole(unittest.TestCase):
     def test_two_plugins_where_there_is_no_nccl(self):
         status, out, err = self.run_it(whole=[PROGRAM, "bench", "--worker", "plugins", "--ranks", "2", "--sizes", "1K-4K", "--turns", "6", "--seconds", "60"])
         self.assertIn(status, (0, 3), err)
-        self.assertEqual(len([line for line in out.splitlines() if line.lstrip()[:1].isdigit()]), 10)
+        left_out = re.search("left out, as they would take longer.*", out)  # on a busy machine
+        shown = [line for line in out.splitlines() if line.lstrip()[:1].isdigit()]
+        self.assertEqual(len(shown) + (left_out[0].count(" of ") if left_out else 0), 10, out)
         self.assertRegex(out.splitlines()[-1], "times|difference")
 
     def test_a_launcher_whose_ranks_say_nothing(self):
