@@ -84,7 +84,7 @@ def names(text):
 
 
 def man_names(page):
-    section = (SOURCE / "docs" / page).read_text().split(".SH METRICS")[1].split("\n.SH ")[0]
+    section = (SOURCE / "docs/man" / page).read_text().split(".SH METRICS")[1].split("\n.SH ")[0]
     return set(re.findall(r"^\.B (tributaryd?_\w+)$", section, re.M))
 
 
@@ -118,9 +118,9 @@ def check(folder, ports, prometheus):
     until("a group of the aggregator", lambda: "\ntributaryd_groups 1\n" in get(service))
     promtool(get(service))
     promtool(merged(files))
-    for page, text in (("tributary.1", merged(files)), ("tributaryd.8", get(service))):
+    for page, text in (("man7/tributary-env.7", merged(files)), ("man8/tributaryd.8", get(service))):
         if man_names(page) != names(text):
-            raise SystemExit(f"docs/{page} and the metrics differ by {man_names(page) ^ names(text)}")
+            raise SystemExit(f"docs/man/{page} and the metrics differ by {man_names(page) ^ names(text)}")
     count = 0
     for title, expression in queries():
         until(f"data for {title}: {expression}", lambda expression=expression: has_data(prometheus, expression))
