@@ -283,6 +283,23 @@ class Machine(EveryPage):
         self.assertTrue(self.find(".drawing").is_displayed())
         self.assertTrue(self.find("#card").is_displayed())
 
+    def test_pairs_of_gpus_are_a_heat_map_of_the_faster_way(self):
+        pairs = [pair for pair in self.data()["pairs"] if pair["from"].startswith("gpu") and pair["to"].startswith("gpu")]
+        self.show("GPU pairs")
+        cells = self.shown(".drawing .pair")
+        self.assertEqual(len(cells), 56)
+        heat = [float(cell.get_attribute("fill-opacity")) for cell in self.shown(".drawing .pair .heat")]
+        rates = [max(pair["host"]["rate_Bps"], pair["p2p"]["rate_Bps"] if pair["p2p_works"] else 0) for pair in pairs]
+        self.assertEqual(sorted(range(56), key=lambda i: (rates[i], i)), sorted(range(56), key=lambda i: (heat[i], i)))
+        for cell, pair, rate in zip(cells, pairs, rates):
+            figure, way = cell.text.split()
+            self.assertAlmostEqual(float(figure.strip("~≥()")), rate / 1e9, delta=0.06)
+            self.assertEqual(way, "P2P" if pair["p2p_works"] and pair["p2p"]["rate_Bps"] == rate else "host")
+            self.assertEqual(len(cell.find_elements(By.CSS_SELECTOR, ".unknown")), 0 if pair["p2p_works"] else 1)
+        self.hover(cells[-1])
+        self.assertIn("through host memory", self.find("#card").text)
+        self.picture("pairs")
+
     def test_dark_is_dark_and_light_is_light(self):
         def brightness():
             colour = self.browser.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -20,6 +20,45 @@ const machineCards = (machine, say) => {
 	};
 };
 
+/* From each GPU, a row, to each other: the faster way's rate, in a colour as strong as it is fast, and which way that is. */
+const pairsView = (rateCell) => {
+	const gpus = data.vertices.filter((vertex) => vertex.kind === "gpu").map((vertex) => vertex.name), place = new Map(gpus.map((name, i) => [name, i]));
+	const pairs = data.pairs.filter((pair) => place.has(pair.from) && place.has(pair.to)); /* not those with NICs */
+	if (!pairs.length)
+		return [];
+	const side = Math.max(48, ...gpus.map((name) => name.length * LETTER)) + 6, cell = Math.max(50, Math.min(92, (WIDTH - side) / gpus.length));
+	const byP2p = (pair) => pair.p2p_works && (pair.p2p.rate_Bps ?? 0) >= (pair.host.rate_Bps ?? 0);
+	const best = (pair) => byP2p(pair) ? pair.p2p : pair.host, rateOf = (pair) => best(pair).rate_Bps ?? 0;
+	const most = Math.max(1, ...pairs.map(rateOf)), HEAD = 22, high = Math.min(cell, 54);
+	const draw = (pair, i) => {
+		const x = side + cell * place.get(pair.to), y = HEAD + high * place.get(pair.from), middle = { "text-anchor": "middle" };
+		return make("g", { class: "vertex pair", "data-vertex": i }, make("title", {}, `${pair.from} to ${pair.to}`),
+			rect(x + 1, y + 1, cell - 2, high - 2, { class: "row", rx: 4 }),
+			rect(x + 1, y + 1, cell - 2, high - 2, { class: "heat", rx: 4, "fill-opacity": (0.06 + 0.49 * rateOf(pair) / most).toFixed(3) }),
+			pair.p2p_works ? null : rect(x + 3, y + 3, cell - 6, high - 6, { class: "unknown", rx: 3 }),
+			words(x + cell / 2, y + high / 2 - 2, capacity(best(pair)), { class: "words strong", ...middle }),
+			words(x + cell / 2, y + high / 2 + 14, byP2p(pair) ? "P2P" : "host", middle));
+	};
+	const fast = pairs.filter(byP2p).length, slowest = pairs.reduce((a, b) => rateOf(a) <= rateOf(b) ? a : b);
+	return [{
+		name: "GPU pairs", headline: `P2P is the faster way for ${fast} of ${pairs.length} pairs` + (rateOf(slowest) ?
+			`; the slowest pair, ${slowest.from} → ${slowest.to}, has ${withUnit(capacity(best(slowest)))}` : ""),
+		drawing: scene(HEAD + high * gpus.length, [gpus.flatMap((name, i) => [words(0, HEAD + high * (i + 0.5) + 4, name),
+			words(side + cell * (i + 0.5), 14, name, { "text-anchor": "middle" })]), pairs.map(draw)], [
+			[null, "from the GPU at the left to that above, by the faster way, GB/s; stronger colour: faster"], ["unknown", "P2P does not work"],
+			[null, "host: through host memory"]], side + cell * gpus.length),
+		tables: [table("pairs", "Pairs of GPUs, GB/s", ["from", "to", "class", "P2P", "#by P2P", "#through host memory"],
+			data.pairs.map((pair) => [pair.from, pair.to, pair.class, pair.p2p_works ? "yes" : "no", rateCell(pair.p2p), rateCell(pair.host)]))],
+		vertex: (i) => {
+			const pair = pairs[i];
+			return { title: `${pair.from} → ${pair.to}`, words: `${pair.class} apart`, links: [], vertices: [i],
+				rows: [["by P2P", pair.p2p_works ? withUnit(capacity(pair.p2p)) : "does not work"],
+					["through host memory", withUnit(capacity(pair.host))]],
+				warnings: [pair.p2p_works && !byP2p(pair) && "host memory is faster than P2P"] };
+		},
+	}];
+};
+
 const showRates = () => {
 	const [drawing] = drawings;
 	const worse = (link) => [link.up, link.down].filter((lane) => lane.share_of_nominal !== null)
@@ -57,12 +96,9 @@ const showRates = () => {
 	if (data.limits.length)
 		tables.push(table("limits", "Not all at once, GB/s", ["limit", "#together", "over"],
 			data.limits.map((limit) => [limit.name, rateCell(limit.capacity), limit.members.join(", ")])));
-	if (data.pairs.length)
-		tables.push(table("pairs", "Pairs of GPUs, GB/s", ["from", "to", "class", "P2P", "#by P2P", "#through host memory"],
-			data.pairs.map((pair) => [pair.from, pair.to, pair.class, pair.p2p_works ? "yes" : "no", rateCell(pair.p2p),
-				rateCell(pair.host)])));
 	return { title: data.name ?? "Machine", summary: `${data.summary} · GB/s`,
-		views: [{ headline: data.bottleneck, drawing, tables, ...machineCards(data, say) }] };
+		views: [{ name: "machine", headline: data.bottleneck, drawing, tables, ...machineCards(data, say) },
+			...pairsView(rateCell)] };
 };
 
 /* ---- channels ---- */

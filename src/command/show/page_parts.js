@@ -73,3 +73,13 @@ const size = (bytes) => {
 	return digits(bytes / 1024 ** power) + " " + ["B", "KiB", "MiB", "GiB"][power];
 };
 const known = { unknown: "unknown", assumed: "assumed", nominal: "nominal", at_least: "lower bound", measured: "measured" };
+
+/* ---- drawings of the viewer ---- */
+
+const WIDTH = Math.max(360, Math.min(1280, innerWidth - 32)), LETTER = 7.2; /* of words of 12 pixels */
+const words = (x, y, text, more) => make("text", { x, y, class: "words", ...more }, text);
+const rect = (x, y, width, height, more) => make("rect", { x, y, width, height, ...more });
+const clip = (text, room) => text.length * LETTER <= room ? text : text.slice(0, Math.max(1, Math.floor(room / LETTER) - 1)) + "…";
+const scene = (height, nodes, legend, width = WIDTH) => make("svg", { "data-scene": `-12 -12 ${width + 24} ${height + 24}` }, nodes,
+	make("g", { class: "legend" }, legend.map(([className, text]) => make("g", { class: "item" },
+		className ? make("path", { class: className, d: "M0 0h36", "stroke-width": 9 }) : null, make("text", {}, text)))));
