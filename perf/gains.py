@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""perf/gains.py [--build DIR] [--check | --write]: the tables of predicted gains in README.md, and its picture.
+"""perf/gains.py [--build DIR] [--check | --write]: the tables of predicted gains in README.md, and its pictures.
 
 The machines are those of topo/ as TCP hosts, so without RDMA and GPUDirect: with active RDMA ports TRIBUTARY_NET=auto leaves
 the network to NCCL, and with it the channels. `tributary explain` says what NCCL's own cost model gives for NCCL's channels,
 as we estimate them, and for ours. The clusters are made up, by `tributary simulate`: NCCL's better one of ring and tree, with
-ranks interleaved over the leaves and leaf by leaf, and aggregation beside both. --write puts them between the marks in README.md and draws docs/plan.svg; --check exits
-with 1 where these are not what the commands give.
+ranks interleaved over the leaves and leaf by leaf, and aggregation beside both. --write puts them between the marks in README.md,
+and draws docs/plan.svg and docs/gains.svg; --check exits with 1 where these are not what the commands give.
 """
 import argparse
+import functools
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -69,22 +71,89 @@ def interleaved(leaves, hosts):
     return "".join("host%d\n" % (leaf * hosts + i + 1) for i in range(hosts) for leaf in range(leaves))
 
 
-def cluster(build, leaves, hosts, ratio):
+@functools.lru_cache(maxsize=None)
+def cases_of(build, leaves, hosts, ratio):
     with tempfile.NamedTemporaryFile("w") as order:
         order.write(interleaved(leaves, hosts))
         order.flush()
-        cases = json.loads(tributary(build, "simulate", "--fabric", "leaf-spine:%dx%d,%d:1,%s" % (leaves, hosts, ratio, RATE),
+        return json.loads(tributary(build, "simulate", "--fabric", "leaf-spine:%dx%d,%d:1,%s" % (leaves, hosts, ratio, RATE),
                                      "--size", "%d" % BYTES, "--order", "leaf," + order.name, "--aggregators", "1," + RATE,
                                      "--algo", "ring,tree,hierarchical,aggregators", "--json"))["cases"]
 
-    def best(algorithms, leaf=None):
-        return min(c["time_s"] for c in cases if c["algorithm"] in algorithms and (leaf is None or (c["order"] == "leaf") == leaf))
 
+
+def cluster(build, leaves, hosts, ratio):
+    best = functools.partial(best_of, cases_of(build, leaves, hosts, ratio))
     now, ordered = best(("ring", "tree"), False), best(("ring", "tree"), True)
     alone, spare = best(("hierarchical",)), best(("aggregators",))
     cells = ("%d leaves of %d, %d:1" % (leaves, hosts, ratio), times(now / ordered), times(now / alone), times(ordered / alone),
              times(ordered / spare))
     return "| " + " | ".join(cells) + " |\n"
+
+
+def best_of(cases, algorithms, leaf=None):
+    return min(c["time_s"] for c in cases if c["algorithm"] in algorithms and (leaf is None or (c["order"] == "leaf") == leaf))
+
+
+# ---------------------------------------------------------------------------------------------------------- the chart
+
+# Of each way: name, its algorithms, whether ranks are leaf by leaf, and how it looks: colour, dashes, a mark around (0, 0).
+WAYS = (
+    ("NCCL, ring, ranks in order", ("ring",), True, "#1b2430", "", "M-4 -4h8v8h-8z"),
+    ("NCCL, tree, ranks in order", ("tree",), True, "#7d4c9e", "2 4", "M0 -5l5 5l-5 5l-5 -5z"),
+    ("NCCL, better of both, ranks interleaved", ("ring", "tree"), False, "#c43c00", "9 4", "M0 -5l5 9h-10z"),
+    ("aggregation by the hosts, any order", ("hierarchical",), None, "#0072b2", "", "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z"),
+    ("… with an aggregator on each leaf", ("aggregators",), None, "#009e73", "5 3", "M0 5l5 -9h-10z"),
+)
+RATIOS = (1, 2, 4, 8, 16)
+LEVELS = (1 / 8, 1 / 4, 1 / 2, 1, 2)
+TEXT = '<text x="%.1f" y="%.1f" font-size="%d"%s>%s</text>\n'
+
+
+def panel(build, leaves, hosts, left, top):
+    """How fast each way is, over NCCL's ring with ranks in order, as the uplinks get narrower; both axes logarithmic."""
+    width, high = 380, 270
+    text = TEXT % (left, top - 16, 14, ' font-weight="700"', "%d hosts: %d leaves of %d" % (leaves * hosts, leaves, hosts))
+    speeds = []
+    for ratio in RATIOS:
+        cases = cases_of(build, leaves, hosts, ratio)
+        speeds.append([best_of(cases, ("ring",), True) / best_of(cases, algorithms, leaf) for _, algorithms, leaf, *_ in WAYS])
+
+    def x(i):
+        return left + width * i / (len(RATIOS) - 1)
+
+    def y(speed):
+        return top + high * (math.log(LEVELS[-1]) - math.log(speed)) / (math.log(LEVELS[-1]) - math.log(LEVELS[0]))
+
+    for level in LEVELS:
+        text += '<path d="M%.1f %.1fh%d" stroke="%s"/>\n' % (left, y(level), width, "#5c6878" if level == 1 else "#dbe1e8")
+        text += TEXT % (left - 10, y(level) + 4, 12, ' text-anchor="end"', "%g×" % level if level >= 1 else "1/%d×" % round(1 / level))
+    for i, ratio in enumerate(RATIOS):
+        text += TEXT % (x(i), top + high + 22, 12, ' text-anchor="middle"', "%d:1" % ratio)
+    for way, (_, _, _, colour, dashes, mark) in enumerate(WAYS):
+        points = [(x(i), y(at[way])) for i, at in enumerate(speeds)]
+        text += '<path d="M%s" fill="none" stroke="%s" stroke-width="2.5" stroke-dasharray="%s"/>\n' % (
+            "L".join("%.1f %.1f" % point for point in points), colour, dashes)
+        text += "".join('<path d="%s" transform="translate(%.1f %.1f)" fill="%s"/>\n' % (mark, *point, colour) for point in points)
+    return text
+
+
+def chart(build):
+    width, height = 940, 500
+    text = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="Inter, \'Segoe UI\', '
+            '\'Helvetica Neue\', Helvetica, Arial, \'DejaVu Sans\', sans-serif" fill="#1b2430">\n<title>Predicted speed of AllReduce over '
+            'oversubscription</title>\n<rect width="100%%" height="100%%" fill="#ffffff"/>\n' % (width, height, width, height))
+    text += TEXT % (36, 40, 18, ' font-weight="700"', "AllReduce of %d MiB: speed over NCCL's ring with ranks in order" % (BYTES >> 20))
+    text += TEXT % (36, 62, 12, "", "simulated; across: the hosts' rate over that of their leaf's uplink; every port has %s" % RATE.replace("Gbit", " Gbit"))
+    text += panel(build, 2, 4, 76, 112) + panel(build, 4, 8, 528, 112)
+    for i, (name, _, _, colour, dashes, mark) in enumerate(WAYS):
+        x, y = 36 + 300 * (i % 3), 440 + 28 * (i // 3)
+        text += '<path d="M%d %dh36" stroke="%s" stroke-width="2.5" stroke-dasharray="%s"/>\n' % (x, y, colour, dashes)
+        text += '<path d="%s" transform="translate(%d %d)" fill="%s"/>\n' % (mark, x + 18, y, colour) + TEXT % (x + 44, y + 4, 12, "", name)
+    return text + "</svg>\n"
+
+
+# ---------------------------------------------------------------------------------------------------------- the whole
 
 
 def clusters(build):
@@ -104,17 +173,19 @@ def main():
     if not options.check and not options.write:
         print(tables, end="")
         return 0
-    readme, picture = ROOT / "README.md", ROOT / "docs" / "plan.svg"
+    readme, picture, drawn_gains = ROOT / "README.md", ROOT / "docs" / "plan.svg", ROOT / "docs" / "gains.svg"
     text = readme.read_text(encoding="utf-8")
     wanted = text.split(BEGIN)[0] + BEGIN + tables + END + text.split(END)[1]
     if options.write:
         readme.write_text(wanted, encoding="utf-8")
         tributary(build, *PICTURE, picture)
+        drawn_gains.write_text(chart(build), encoding="utf-8")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         drawn = pathlib.Path(folder) / "plan.svg"
         tributary(build, *PICTURE, drawn)
         stale = ["README.md"] * (text != wanted) + ["docs/plan.svg"] * (drawn.read_bytes() != picture.read_bytes())
+    stale += ["docs/gains.svg"] * (drawn_gains.read_text(encoding="utf-8") != chart(build))
     for name in stale:
         print("gains: %s is not what the commands give: make gains" % name)
     return 1 if stale else 0

@@ -9,5 +9,5 @@ results: ## write perf/RESULTS.md anew, from the texts in perf/results
 	@$(PYTHON) perf/results.py
 
 .PHONY: gains
-gains: $(COMMAND) ## write the tables of predicted gains in README.md anew, and its picture
+gains: $(COMMAND) ## write the tables of predicted gains in README.md anew, and its pictures
 	@$(PYTHON) perf/gains.py --build '$(O)' --write
