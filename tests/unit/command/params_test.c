@@ -38,6 +38,7 @@ static void table_has_every_variable_with_its_value(void **state)
 		params_info(i, &info);
 		assert_non_null(strstr(text, info.name));
 		assert_non_null(strstr(text, info.range));
+		assert_int_equal(command_param_index(info.name), i);
 	}
 	line = strstr(text, "TRIBUTARY_TIMEOUT ");
 	assert_non_null(line);
