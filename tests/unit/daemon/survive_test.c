@@ -4,6 +4,7 @@
  * while what is missing is made again, together with a member; and ones that are told to end. All operations go through with
  * the bits that a group without aggregators has, and later ones too. The moment is taken from the seed.
  */
+#include "aggregate/group.h"
 #include "base/log.h"
 #include "blow.h"
 #include "host_harness.h"
@@ -461,6 +462,15 @@ static void *reap(void *arg)
 	return NULL;
 }
 
+/* With the last aggregator goes what there is to lose: nothing is agreed on any more, and no input is kept for it. */
+static bool all_keep_inputs(const struct harness *harness, bool kept)
+{
+	for (size_t m = 0; m < harness->count; m++)
+		if (atomic_load(&((const struct group *)(const void *)harness->members[m].group)->retains) != kept)
+			return false;
+	return true;
+}
+
 static void one_after_the_other_is_lost(void **state)
 {
 	(void)state;
@@ -475,6 +485,7 @@ static void one_after_the_other_is_lost(void **state)
 		scene_open(&scene, seed);
 		assert_int_equal(group_harness_connect(&scene.harness), 0);
 		assert_int_equal(aggregators_of(&scene), 3);
+		assert_true(all_keep_inputs(&scene.harness, true));
 		reaper.random = seed;
 		run = run_new(&scene.harness, results);
 		assert_int_equal(pthread_create(&reaper.thread, NULL, reap, &reaper), 0);
@@ -483,9 +494,15 @@ static void one_after_the_other_is_lost(void **state)
 			r = run_all(run, &scene.random);
 		}
 		pthread_join(reaper.thread, NULL);
+		/* An agreement reaches as many operations ahead as may be open. */
+		for (unsigned i = 4; i < 6 && r == 0; i++) {
+			run->specs = (i + 1) * SPECS;
+			r = run_all(run, &scene.random);
+		}
 		if (r < 0 || run->wrong)
 			fail_msg("seed %llu: %s, %zu wrong results", (unsigned long long)seed, strerror(-r),
 				 run->wrong);
+		assert_true(all_keep_inputs(&scene.harness, false));
 		run_end(run);
 		group_harness_close(&scene.harness);
 	}
