@@ -10,6 +10,7 @@
 #include "support/runtime.h"
 
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,6 +159,46 @@ static void without_noise_rates_are_exact(void **state)
 	fabric_truth_probe_close(&probe);
 }
 
+/* The same cluster is measured in the same rounds: whoever changes how, looks at this record. */
+static void without_noise_rounds_are_on_record(void **state)
+{
+	static const struct {
+		size_t rounds;
+		double full, loaded, doubtful; /* parts in thousandths */
+		unsigned asymmetric, slow;     /* leaves and hosts */
+	} records[] = {
+		{ 113, 452, 217, 0, 1, 0 }, { 113, 443, 475, 0, 1, 1 },     { 175, 889, 781, 0, 2, 1 },
+		{ 113, 423, 243, 0, 1, 1 }, { 67, 1000, 1000, 1000, 0, 1 }, { 155, 435, 167, 0, 0, 0 },
+		{ 173, 617, 611, 0, 0, 0 }, { 60, 1000, 1000, 1000, 0, 1 }, { 60, 1000, 1000, 0, 0, 0 },
+		{ 121, 413, 307, 0, 1, 0 }, { 50, 1000, 1000, 1000, 0, 1 }, { 60, 1000, 1000, 0, 0, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+		struct fabric_truth_probe probe;
+		struct fabric_truth truth;
+		struct fabric found = { 0 };
+		struct diag diag = { 0 };
+		unsigned asymmetric = 0, slow = 0;
+
+		fabric_truth_random(500 + i, 16, 4, &truth);
+		assert_int_equal(fabric_truth_probe_open(&truth, &fabric_noise_none, 1, &probe), 0);
+		assert_int_equal(fabric_measure(&probe.probe, truth.host_count, 1, &found, &diag), 0);
+		for (size_t leaf = 0; leaf < found.leaf_count; leaf++)
+			asymmetric += found.leaves[leaf].asymmetric;
+		for (size_t host = 0; host < truth.host_count; host++)
+			slow += found.hosts[host].slow != 0;
+		assert_int_equal(found.round_count, records[i].rounds);
+		assert_true(fabs(1000 * found.full_part - records[i].full) < 1);
+		assert_true(fabs(1000 * found.loaded_part - records[i].loaded) < 1);
+		assert_true(fabs(1000 * found.doubtful_part - records[i].doubtful) < 1);
+		assert_int_equal(asymmetric, records[i].asymmetric);
+		assert_int_equal(slow, records[i].slow);
+		fabric_fini(&found);
+		fabric_truth_probe_close(&probe);
+	}
+}
+
 /* Two leaves of any sizes, one way and the other. */
 static void nobody_sends_more_than_it_may(void **state)
 {
@@ -286,6 +327,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_noise_rates_are_exact),
+		cmocka_unit_test(without_noise_rounds_are_on_record),
 		cmocka_unit_test(nobody_sends_more_than_it_may),
 		cmocka_unit_test(rounds_use_every_part),
 		cmocka_unit_test(two_leaves_of_unequal_sizes_are_right),
