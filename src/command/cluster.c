@@ -276,6 +276,9 @@ static int print(const struct view *view, const struct command_call *call, FILE 
 	const char *page = command_value(call, "html");
 	int status = COMMAND_OK;
 
+	if (page && !strcmp(page, "-") && (command_given(call, "text") || command_given(call, "slurm")))
+		return command_usage_error("cluster",
+					   "only one of --html, --text and --slurm can go to standard output");
 	if (page)
 		status = file_put_made(page, "the page cannot be drawn", draw, view, out);
 	if (status != COMMAND_OK)

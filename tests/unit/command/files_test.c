@@ -247,6 +247,7 @@ static void two_results_do_not_share_standard_output(void **state)
 		"show " MACHINE " --svg - --json",
 		"simulate " FABRIC " --html - --json",
 		"cluster show $S/topo/clusters/two-leaves.cluster --html - --json",
+		"cluster show $S/topo/clusters/two-leaves.cluster --html - --text",
 		"capture - --json",
 		"cluster measure --out - --json",
 	};
