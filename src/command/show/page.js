@@ -41,13 +41,16 @@ const setBox = (x, y, width) => {
 	level.textContent = Math.round(100 * full.width / box.width) + " %";
 };
 const fit = () => setBox(full.x, full.y, full.width);
-/* At first: all of it, or, where that cannot be read, its beginning; the height of a long one is no reason to make it small. */
+/*
+ * At first: all of it, though no larger than need be; or, where that cannot be read, its beginning. The height of a long one is no
+ * reason to make it small.
+ */
 const start = () => {
 	const { clientWidth, clientHeight } = stage, whole = Math.min(clientWidth / full.width, clientHeight / full.height);
-	const least = Math.min(1, Math.max(0.7, clientWidth / full.width));
-	if (!whole || whole >= Math.min(least, 0.7))
+	if (!whole || (whole >= 0.7 && whole <= 1.6))
 		return fit();
-	const width = full.width * whole / least, middle = (room, of) => Math.min(room / least, of) / 2;
+	const scale = whole > 1.6 ? 1.6 : Math.min(1, Math.max(0.7, clientWidth / full.width));
+	const width = full.width * whole / scale, middle = (room, of) => Math.min(room / scale, of) / 2;
 	setBox(full.x + middle(clientWidth, full.width) - width / 2,
 		full.y + middle(clientHeight, full.height) - width * full.height / full.width / 2, width);
 };
