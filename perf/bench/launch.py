@@ -47,10 +47,13 @@ def end(process):
 def run(words, environment, timeout_s, on_line=None):
     """What it printed, an Output. Raises Failed, whose second argument is an Output, too."""
     output = Output()
+    # No interrupt between its start and the place that ends it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
         process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   start_new_session=True)
+                                   start_new_session=True, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask))
     except OSError as e:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         raise Failed("%s cannot be run: %s" % (words[0], e.strerror), output) from e
 
     def read(stream, lines, call):
@@ -66,6 +69,7 @@ def run(words, environment, timeout_s, on_line=None):
         reader.start()
     began = time.monotonic()
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         end(process)

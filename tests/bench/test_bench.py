@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..")
@@ -19,6 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "perf", "bench"))
 PROGRAM = os.path.join(os.environ.pop("TRIBUTARY_BUILD", None) or os.path.join(ROOT, "build"), "tributary")
 
 import bench  # noqa: E402
+import launch  # noqa: E402
 import nccltests  # noqa: E402
 import rank  # noqa: E402
 import sides  # noqa: E402
@@ -379,6 +381,18 @@ class Whole(unittest.TestCase):
             _, err = process.communicate(timeout=60)
             self.assertEqual((process.returncode, err), (1, "tributary: interrupted\n"))
             self.assert_ended()
+
+    def test_an_interrupt_right_after_the_start(self):
+        started = []
+
+        def start(*words, **more):
+            started.append(Popen(*words, **more))
+            os.kill(os.getpid(), signal.SIGINT)
+            return started[0]
+        Popen = subprocess.Popen
+        with unittest.mock.patch.object(launch.subprocess, "Popen", start), self.assertRaises(KeyboardInterrupt):
+            launch.run(["sleep", "1000"], os.environ, 1000)
+        self.assertEqual(started[0].returncode, -signal.SIGTERM)
 
     def test_usage(self):
         for words, expected in ((["--sizes", "4M-1K"], "the smaller first"), (["--sizes", "x"], "FROM-TO"), (["--operations", "reduce"], "some of all_reduce"),
