@@ -323,7 +323,7 @@ static bool watch_queues(const struct aggregate_engine *engine, const struct gro
 }
 
 /* However many they are, what is in flight between a few fills a port. */
-static unsigned dissemination_of(size_t hosts)
+static unsigned spread_of(size_t hosts)
 {
 	return hosts < SPREAD_MOST ? (unsigned)hosts : SPREAD_MOST;
 }
@@ -358,10 +358,10 @@ static unsigned hosts_beside(const struct group *group, size_t member)
 	size_t own = group->members[group->self].leaf, leaf = group->members[member].leaf;
 
 	if (!uplinks_are_wide(group))
-		return dissemination_of(hosts_in(group, own) - 1);
+		return spread_of(hosts_in(group, own) - 1);
 	if (leaf == own)
-		return dissemination_of(hosts_in(group, own));
-	return dissemination_of((2 * hosts_in(group, leaf) - 1) * hosts_in(group, own) * group->leaf_count / 2);
+		return spread_of(hosts_in(group, own));
+	return spread_of((2 * hosts_in(group, leaf) - 1) * hosts_in(group, own) * group->leaf_count / 2);
 }
 
 /*
@@ -372,7 +372,7 @@ static void tell_queues(const struct group *group)
 {
 	for (size_t i = 0; i < group->node_count; i++) {
 		const struct queue *queue = queue_large(group, group->in, i);
-		unsigned hosts = i < group->count ? hosts_beside(group, i) : dissemination_of(group->count);
+		unsigned hosts = i < group->count ? hosts_beside(group, i) : spread_of(group->count);
 
 		if (queue->connection)
 			queue->ops->set(queue->connection, TRANSPORT_SET_SPREAD, hosts);

@@ -152,7 +152,7 @@ static void ordering_answer(const struct ordering *ordering, struct answer *ret)
 			answer_gain(&weighed, ret);
 	}
 	if (!ret->text[0])
-		answer_add(ret, "The same: no order was found that is faster than the present one; keep it.");
+		answer_add(ret, "The same: the order below is no faster than the present one; keep that.");
 	else if (slower)
 		answer_add(ret, ", though %s gets slower; --format prints it for the launcher.", slower);
 	else
