@@ -141,7 +141,7 @@ bool command_param_source(const struct params *params, size_t index, struct comm
 /* The option that every command with a machine-readable form has, and that of colours. */
 #define COMMAND_OPTION_JSON                                                            \
 	{                                                                              \
-		"json", NULL, "print JSON; docs/guide/command.md lists the keys", NULL \
+		"json", NULL, "print JSON; docs/format/command.schema.json describes the keys", NULL \
 	}
 #define COMMAND_OPTION_COLOR                                                                                 \
 	{                                                                                                    \

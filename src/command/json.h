@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What several commands print as JSON. Keys are documented in docs/guide/command.md, do not change their meaning, and have a
+ * What several commands print as JSON. Keys are documented in docs/format/command.schema.json, do not change their meaning, and have a
  * schema, docs/format/command.schema.json.
  */
 #ifndef TRIBUTARY_COMMAND_JSON_H
