@@ -24,9 +24,9 @@ struct sys_array {
 	void *pointer; /* to the pointer */
 	size_t count, bytes;
 };
-#define SYS_ARRAY(pointer, count)                       \
-	{                                               \
-		&(pointer), (count), sizeof(*(pointer)) \
+#define SYS_ARRAY(pointer, count)                                                                                  \
+	{                                                                                                          \
+		&(pointer), (count), sizeof(*(pointer)) /* NOLINT(bugprone-sizeof-expression): of pointers, too */ \
 	}
 void *sys_zalloc_arrays(const struct sys_array *arrays, size_t count);
 /*

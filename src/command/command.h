@@ -139,8 +139,8 @@ struct command_param_source {
 bool command_param_source(const struct params *params, size_t index, struct command_param_source *ret);
 
 /* The option that every command with a machine-readable form has, and that of colours. */
-#define COMMAND_OPTION_JSON                                                            \
-	{                                                                              \
+#define COMMAND_OPTION_JSON                                                                          \
+	{                                                                                            \
 		"json", NULL, "print JSON; docs/format/command.schema.json describes the keys", NULL \
 	}
 #define COMMAND_OPTION_COLOR                                                                                 \

@@ -9,7 +9,6 @@
 #include "command/obstacles.h"
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/params.h"
 #include "base/sys.h"
 #include "plugin/steer/status.h"
@@ -36,7 +35,6 @@ enum { STATUS_NOT_RUN = 126, STATUS_NOT_FOUND = 127 }; /* a shell's own */
 static bool name_job(char id[static 17])
 {
 	const struct params_source environment = params_from_environment();
-	const uint64_t words[] = { (uint64_t)getpid(), clock_now_ns() };
 	struct steer_settings settings;
 	bool is_launched;
 
@@ -44,7 +42,10 @@ static bool name_job(char id[static 17])
 		return false;
 	steer_settings_read(&environment, 0, &settings);
 	is_launched = settings.job.local_rank != STEER_RANK_UNKNOWN;
-	snprintf(id, 17, "%016" PRIx64, is_launched ? settings.job.key : hash_bytes(HASH_START, words, sizeof(words)));
+	if (is_launched)
+		snprintf(id, 17, "%016" PRIx64, settings.job.key);
+	else
+		snprintf(id, 17, "%08x%08x", (unsigned)getpid(), (unsigned)clock_now_ns());
 	return setenv(STEER_JOB_VARIABLE, id, 1) == 0 && (!is_launched || !settings.job.local_rank);
 }
 

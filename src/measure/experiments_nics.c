@@ -84,16 +84,18 @@ static void find_near(struct pairing *pairing, size_t gpu, size_t *users)
 	size_t count = pairing->nic_count, nearest = SIZE_MAX, *own = &pairing->nic_of[gpu];
 
 	*own = count;
-	for (size_t i = 0; i < 2 * count; i++) {
-		size_t nic = i % count, index = gpu * count + nic;
+	for (size_t nic = 0; nic < count; nic++) {
 		size_t distance = distance_of(planner, planner->gpus[gpu], pairing->nics[nic]);
 
-		pairing->can[index] = distance < SIZE_MAX;
+		pairing->can[gpu * count + nic] = distance < SIZE_MAX;
 		if (distance < nearest)
 			nearest = distance;
-		if (i < count)
-			continue;
-		pairing->near[index] = pairing->can[index] && distance == nearest;
+	}
+	for (size_t nic = 0; nic < count; nic++) {
+		size_t index = gpu * count + nic;
+
+		pairing->near[index] = pairing->can[index] &&
+				       distance_of(planner, planner->gpus[gpu], pairing->nics[nic]) == nearest;
 		if (pairing->near[index] && (*own == count || users[nic] < users[*own]))
 			*own = nic;
 	}

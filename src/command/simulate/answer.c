@@ -97,13 +97,14 @@ static void answer_aggregation(const struct simulation *simulation, const struct
 void simulation_answer(const struct simulation *simulation, struct answer *ret)
 {
 	const struct simulation_case *nccl = fastest(simulation, false), *ours = fastest(simulation, true);
-	const struct simulation_case *best = nccl ? nccl : ours, *worst = worst_order(simulation, best);
+	const struct simulation_case *best = nccl ? nccl : ours, *worst;
 
 	*ret = (struct answer){ .text = "" };
-	if (best->time_s <= 0) {
+	if (!best || best->time_s <= 0) {
 		answer_add(ret, "The same whatever is chosen: nothing goes over the network.");
 		return;
 	}
+	worst = worst_order(simulation, best);
 	if (nccl && ours)
 		answer_aggregation(simulation, ours, nccl, ret);
 	else

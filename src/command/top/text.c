@@ -49,20 +49,22 @@ static bool find_label(const char *at, const char *label, char ret[static TOP_LA
 		at++;
 	else
 		goto end;
-	while (at && *at && *at != '}' && *at != '\n') {
+	while (*at && *at != '}' && *at != '\n') {
 		const char *equals = strpbrk(at, "=}\n");
 
 		if (!equals || equals[0] != '=' || equals[1] != '"')
 			return false;
 		if ((size_t)(equals - at) == strlen(label) && !strncmp(at, label, (size_t)(equals - at))) {
 			at = read_value(equals + 2, ret);
-			found = at != NULL;
+			found = true;
 		} else {
 			at = read_value(equals + 2, value);
 		}
-		at += at && *at == ',';
+		if (!at)
+			return false;
+		at += *at == ',';
 	}
-	if (!at || *at != '}')
+	if (*at != '}')
 		return false;
 	at++;
 end:
