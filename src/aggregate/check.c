@@ -113,18 +113,18 @@ void check_begin(struct group *group, struct operation *operation)
 
 /* ----------------------------------------------------------------------------------------------------- of results */
 
-static void verify_write(const struct dissemination *spread, uint8_t *bytes)
+static void verify_write(const struct dissemination *dissemination, uint8_t *bytes)
 {
-	const struct operation *operation = spread->owner;
+	const struct operation *operation = dissemination->owner;
 	struct member_wire_verify message = { .number = operation->number, .checksum = operation->checksum };
 
 	member_wire_verify(CODEC_TO(bytes), &message);
 }
 
-static bool verify_read(struct group *group, struct dissemination *spread, size_t from, const uint8_t *bytes,
+static bool verify_read(struct group *group, struct dissemination *dissemination, size_t from, const uint8_t *bytes,
 			size_t count)
 {
-	const struct operation *operation = spread->owner;
+	const struct operation *operation = dissemination->owner;
 	struct member_wire_verify theirs;
 
 	if (member_wire_verify(CODEC_FROM(bytes, count), &theirs) < 0) {
@@ -141,10 +141,10 @@ static bool verify_read(struct group *group, struct dissemination *spread, size_
 	return false;
 }
 
-static void verify_done(struct group *group, struct dissemination *spread)
+static void verify_done(struct group *group, struct dissemination *dissemination)
 {
 	(void)group;
-	operation_transferred(spread->owner);
+	operation_transferred(dissemination->owner);
 }
 
 /*

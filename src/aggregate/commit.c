@@ -16,7 +16,7 @@
 struct agreement {
 	struct operation *operation;
 	struct member_wire_commit known; /* own, and of the steps that are through */
-	struct dissemination spread;
+	struct dissemination dissemination;
 };
 
 struct group_commit {
@@ -119,17 +119,17 @@ bool commit_begin(struct group *group, struct operation *operation)
 
 /* ------------------------------------------------------------------------------------------------------ the agreement */
 
-static void agreement_write(const struct dissemination *spread, uint8_t *bytes)
+static void agreement_write(const struct dissemination *dissemination, uint8_t *bytes)
 {
-	struct agreement *agreement = spread->owner;
+	struct agreement *agreement = dissemination->owner;
 
 	member_wire_commit(CODEC_TO(bytes), &agreement->known);
 }
 
-static bool agreement_read(struct group *group, struct dissemination *spread, size_t from, const uint8_t *bytes,
+static bool agreement_read(struct group *group, struct dissemination *dissemination, size_t from, const uint8_t *bytes,
 			   size_t count)
 {
-	struct agreement *agreement = spread->owner;
+	struct agreement *agreement = dissemination->owner;
 	struct member_wire_commit heard;
 
 	if (member_wire_commit(CODEC_FROM(bytes, count), &heard) < 0 || heard.number != agreement->operation->number ||
@@ -144,9 +144,9 @@ static bool agreement_read(struct group *group, struct dissemination *spread, si
 	return true;
 }
 
-static void agreement_done(struct group *group, struct dissemination *spread)
+static void agreement_done(struct group *group, struct dissemination *dissemination)
 {
-	(void)spread;
+	(void)dissemination;
 	advance(group);
 }
 
@@ -161,14 +161,14 @@ static void agreement_begin(struct group *group, struct operation *operation)
 								~group->aggregators->dismissed,
 							.leaves = group->aggregators->leaving,
 							.poisoned = operation->poisoned };
-	agreement->spread = (struct dissemination){ .tag = AGGREGATE_TAG_AGREE,
-						    .number = operation->number,
-						    .bytes = MEMBER_WIRE_COMMIT_BYTES,
-						    .write = agreement_write,
-						    .read = agreement_read,
-						    .done = agreement_done,
-						    .owner = agreement };
-	dissemination_begin(group, &agreement->spread);
+	agreement->dissemination = (struct dissemination){ .tag = AGGREGATE_TAG_AGREE,
+							   .number = operation->number,
+							   .bytes = MEMBER_WIRE_COMMIT_BYTES,
+							   .write = agreement_write,
+							   .read = agreement_read,
+							   .done = agreement_done,
+							   .owner = agreement };
+	dissemination_begin(group, &agreement->dissemination);
 }
 
 /* -------------------------------------------------------------------------------------------------------- what follows */
@@ -211,7 +211,7 @@ static void advance(struct group *group)
 			commit->next = STAILQ_NEXT(operation, commit_link);
 			agreement_begin(group, operation);
 			moved = true;
-		} else if (!commit->recomputing && commit->agreed < commit->begun && !oldest->spread.waits) {
+		} else if (!commit->recomputing && commit->agreed < commit->begun && !oldest->dissemination.waits) {
 			act_upon(group, oldest);
 			moved = true;
 		}

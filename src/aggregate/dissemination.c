@@ -22,25 +22,25 @@ static size_t heard_from(const struct group *group, unsigned step)
 	return (group->self + group->count - ((size_t)1 << step)) % group->count;
 }
 
-static void add(struct queue *queue, struct dissemination *spread, struct transfer *transfer, uint8_t *bytes,
+static void add(struct queue *queue, struct dissemination *dissemination, struct transfer *transfer, uint8_t *bytes,
 		void (*done)(struct group *, struct transfer *))
 {
 	*transfer = (struct transfer){
 		.data = bytes,
-		.bytes = spread->bytes,
-		.tag = aggregate_tag(spread->tag, spread->number),
+		.bytes = dissemination->bytes,
+		.tag = aggregate_tag(dissemination->tag, dissemination->number),
 		.class = TRANSFER_URGENT,
 		.done = done,
-		.owner = spread,
+		.owner = dissemination,
 	};
-	spread->waits++;
+	dissemination->waits++;
 	queue_add(queue, transfer);
 }
 
-static void through(struct group *group, struct dissemination *spread)
+static void through(struct group *group, struct dissemination *dissemination)
 {
-	if (--spread->waits == 0)
-		spread->done(group, spread);
+	if (--dissemination->waits == 0)
+		dissemination->done(group, dissemination);
 }
 
 static void sent(struct group *group, struct transfer *transfer)
@@ -48,33 +48,35 @@ static void sent(struct group *group, struct transfer *transfer)
 	through(group, transfer->owner);
 }
 
-static void send(struct group *group, struct dissemination *spread)
+static void send(struct group *group, struct dissemination *dissemination)
 {
-	unsigned step = spread->steps;
+	unsigned step = dissemination->steps;
 
 	if (step == step_count(group))
 		return;
-	spread->write(spread, spread->out[step]);
-	add(&group->out[(group->self + ((size_t)1 << step)) % group->count], spread, &spread->sends[step],
-	    spread->out[step], sent);
+	dissemination->write(dissemination, dissemination->out[step]);
+	add(&group->out[(group->self + ((size_t)1 << step)) % group->count], dissemination, &dissemination->sends[step],
+	    dissemination->out[step], sent);
 }
 
 /* In the order of the steps, each of which makes the next message. */
 static void received(struct group *group, struct transfer *transfer)
 {
-	struct dissemination *spread = transfer->owner;
+	struct dissemination *dissemination = transfer->owner;
 
-	spread->heard |= 1U << (transfer - spread->receives);
-	for (unsigned step = spread->steps; spread->heard & 1U << step; step = ++spread->steps, send(group, spread))
-		if (!spread->read(group, spread, heard_from(group, step), spread->in[step],
-				  spread->receives[step].received))
+	dissemination->heard |= 1U << (transfer - dissemination->receives);
+	for (unsigned step = dissemination->steps; dissemination->heard & 1U << step;
+	     step = ++dissemination->steps, send(group, dissemination))
+		if (!dissemination->read(group, dissemination, heard_from(group, step), dissemination->in[step],
+					 dissemination->receives[step].received))
 			return;
-	through(group, spread);
+	through(group, dissemination);
 }
 
-void dissemination_begin(struct group *group, struct dissemination *spread)
+void dissemination_begin(struct group *group, struct dissemination *dissemination)
 {
 	for (unsigned step = 0; step < step_count(group); step++)
-		add(&group->in[heard_from(group, step)], spread, &spread->receives[step], spread->in[step], received);
-	send(group, spread);
+		add(&group->in[heard_from(group, step)], dissemination, &dissemination->receives[step],
+		    dissemination->in[step], received);
+	send(group, dissemination);
 }

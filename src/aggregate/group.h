@@ -109,11 +109,11 @@ struct dissemination {
 	enum aggregate_tag tag;
 	uint64_t number; /* of the operation */
 	size_t bytes;    /* of each message */
-	void (*write)(const struct dissemination *spread, uint8_t *bytes);
+	void (*write)(const struct dissemination *dissemination, uint8_t *bytes);
 	/* False: the group ends. */
-	bool (*read)(struct group *group, struct dissemination *spread, size_t from, const uint8_t *bytes,
+	bool (*read)(struct group *group, struct dissemination *dissemination, size_t from, const uint8_t *bytes,
 		     size_t count);
-	void (*done)(struct group *group, struct dissemination *spread);
+	void (*done)(struct group *group, struct dissemination *dissemination);
 	void *owner;
 	unsigned heard; /* bit i: the message of step i is here */
 	unsigned steps; /* that are through, in order */
@@ -501,7 +501,7 @@ void recompute_begin(struct group *group, struct exchange *exchange, struct oper
 bool recompute_step(struct group *group, struct exchange *exchange);
 
 /* dissemination.c: tag to owner are set, the rest is zeros. */
-void dissemination_begin(struct group *group, struct dissemination *spread);
+void dissemination_begin(struct group *group, struct dissemination *dissemination);
 
 /* check.c */
 /* The member that hears of all what they have posted. */
