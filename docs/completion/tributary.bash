@@ -8,7 +8,7 @@ _tributary_second()
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor devices plan explain tune env run bench status top cluster simulate estimate place aggregators export lint capture params completion version help'
+	local commands='discover measure show doctor devices plan explain tune env run bench status top report cluster simulate estimate place aggregators export lint capture params completion version help'
 	local pairs='cluster+measure cluster+order '
 	local command=${COMP_WORDS[1]} options= words= kind= at
 	COMPREPLY=()
@@ -231,6 +231,7 @@ _tributary()
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --json --help' ;;
 		top) options='--once --json --help' ;;
+		report) options='--json --help' kind=file ;;
 		cluster) options='--text --slurm --exclude --html --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;

@@ -13,6 +13,14 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
+static inline int64_t min_i64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+static inline int64_t max_i64(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
 /* The smaller one that is known: not 0. */
 static inline uint64_t min_known_u64(uint64_t a, uint64_t b)
 {

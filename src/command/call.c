@@ -123,7 +123,12 @@ static int take_operand(const struct command *command, const char *text, struct 
 /* "COMMAND...", "[COMMAND...]": what follows the first operand has options of its own. */
 static bool takes_rest(const struct command *command)
 {
-	return strstr(command->operands, "...") != NULL;
+	return strstr(command->operands, "COMMAND...") != NULL;
+}
+
+static bool takes_files(const struct command *command)
+{
+	return !strcmp(command->operands, "FILE...");
 }
 
 int command_parse(const struct command *const *table, const struct command *command, int argc, char **argv,
@@ -140,6 +145,11 @@ int command_parse(const struct command *const *table, const struct command *comm
 	while ((step = options_next(command->options, &line, &row, &text, &diag)) != OPTIONS_END) {
 		if (step == OPTIONS_WRONG)
 			return command_usage_error(command->name, "%s", diag.text);
+		if (step == OPTIONS_OPERAND && takes_files(command)) {
+			/* They move to the front; the place of an option that was read is free. */
+			argv[1 + call.operand_count++] = argv[line.at];
+			continue;
+		}
 		if (step == OPTIONS_OPERAND && take_operand(command, text, &call) != COMMAND_OK)
 			return COMMAND_USAGE;
 		if (step == OPTIONS_ROW && call.values[row])
@@ -156,6 +166,10 @@ int command_parse(const struct command *const *table, const struct command *comm
 		if (!call.operand_count)
 			add_second_words(table, command, missing, sizeof(missing));
 		return command_usage_error(command->name, "%s is missing", missing);
+	}
+	if (takes_files(command)) {
+		argv[1 + call.operand_count] = NULL;
+		call.rest = argv + 1;
 	}
 	*ret = call;
 	return COMMAND_OK;

@@ -43,7 +43,7 @@ struct command {
 	enum command_group group;
 	/*
 	 * "", "FILE", "[COMMAND]", "show FILE": words in lower case, as "bash|zsh", are the only ones allowed. "COMMAND...", "[COMMAND...]":
-	 * it and all that follows are nobody's business here.
+	 * it and all that follows are nobody's business here. "FILE...": any number of them, among the options.
 	 */
 	const char *operands;
 	const char *help;  /* one line, a clause */
@@ -61,14 +61,14 @@ struct command_call {
 	const char *values[COMMAND_OPTIONS_MAX]; /* "" for an option without argument; NULL: not given */
 	const char *operands[COMMAND_OPERANDS_MAX];
 	size_t operand_count;
-	char **rest; /* of "COMMAND...": it and what follows, up to a NULL */
+	char **rest; /* of "COMMAND...": it and what follows; of "FILE...": all files; up to a NULL */
 };
 
 extern const struct command command_aggregators, command_bench, command_capture, command_cluster,
 	command_cluster_measure, command_cluster_order, command_completion, command_devices, command_discover,
 	command_doctor, command_env, command_estimate, command_explain, command_export, command_help, command_lint,
-	command_measure, command_params, command_place, command_plan, command_run, command_show, command_simulate,
-	command_status, command_top, command_tune, command_version;
+	command_measure, command_params, command_place, command_plan, command_report, command_run, command_show,
+	command_simulate, command_status, command_top, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];

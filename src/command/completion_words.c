@@ -41,7 +41,8 @@ bool completion_takes_words(const struct command *command)
 
 bool completion_takes_file(const struct command *command)
 {
-	return !strcmp(command->operands, "FILE") || !strcmp(command->operands, "[FILE]");
+	return !strcmp(command->operands, "FILE") || !strcmp(command->operands, "FILE...") ||
+	       !strcmp(command->operands, "[FILE]");
 }
 
 bool completion_takes_command(const struct command *command)

@@ -19,6 +19,7 @@ const struct command *const command_table[] = {
 	&command_bench,
 	&command_status,
 	&command_top,
+	&command_report,
 	&command_cluster,
 	&command_cluster_measure,
 	&command_cluster_order,

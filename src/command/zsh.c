@@ -64,7 +64,7 @@ static void print_operands(const struct command *const *table, const struct comm
 
 	completion_second_words(table, command, words, sizeof(words));
 	if (completion_takes_file(command)) {
-		fputs(" \\\n\t\t\t'1:FILE:_files'", out);
+		fprintf(out, " \\\n\t\t\t'%s:FILE:_files'", strstr(command->operands, "...") ? "*" : "1");
 	} else if (completion_takes_command(command)) {
 		fputs(" \\\n\t\t\t'(-)1:command:_command_names -e' '*::arguments:_normal'", out);
 	} else if (!strcmp(command->operands, "[JOB]")) {

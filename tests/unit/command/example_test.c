@@ -31,9 +31,10 @@ static void prepare_folder(void)
 		"chmod 755 bin/torchrun bin/srun && cp '%s/tests/fixtures/discover/two-node.tar.gz' machine.tar.gz && "
 		"cp '%s/topo/nvlink-pairs-4gpu/machine.topology' . && cp '%s/topo/clusters/with-aggregators.cluster' cluster "
 		"&& cp '%s/tests/fixtures/estimate/layers.json' model.json && "
-		"cp '%s/tests/fixtures/estimate/system-8.json' system.json",
+		"cp '%s/tests/fixtures/estimate/system-8.json' system.json && "
+		"for i in 0 1; do gzip <'%s'/tests/fixtures/report/rank$i.json >rank$i.json.gz; done",
 		program_folder(), program_path(), program_source(), program_source(), program_source(),
-		program_source(), program_source());
+		program_source(), program_source(), program_source());
 	assert_int_equal(system(line), 0);
 	setenv("TRIBUTARY_STATE_DIR", "state", 1);
 }

@@ -71,6 +71,7 @@ static void a_missing_file_is_said_in_one_way(void **state)
 		"measure --cluster $F/none",
 		"measure --simulate $F/none",
 		"aggregators --cluster $F/none",
+		"report $F/none",
 	};
 	char expected[256];
 

@@ -53,6 +53,8 @@ static const char *const calls[] = {
 	"place host:2 --cluster @topo/clusters/two-leaves.cluster",
 	"plan " MACHINE " --hosts either",
 	"plan " MACHINE " --hosts 2",
+	"report @tests/fixtures/report/rank0.json @tests/fixtures/report/rank1.json",
+	"report @tests/fixtures/report/inspector.log",
 	"show " MACHINE,
 	"show --from @tests/browser/machine.topology",
 	"simulate " FABRIC " --aggregators 1,1Gbit/s --algo ring,tree,hierarchical,aggregators --size 1M",
