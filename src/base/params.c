@@ -27,6 +27,7 @@ enum param_kind {
 	KIND_INDEX,
 	KIND_SECONDS,
 	KIND_SIZE,
+	KIND_TUNING,
 };
 
 struct param_form {
@@ -151,6 +152,11 @@ static const struct param_row rows[] = {
 	    "1: on communicators of one host that run planned channels, tell NCCL what those cost. 0 (or off): leave "
 	    "NCCL's costs alone. The same on all ranks." },
 	  { KIND_BOOL, FIELD(tuner) } },
+	{ { "TRIBUTARY_TUNING", "text", "", "auto, off, or the 16 digits of a table", "auto",
+	    "Which tuning table NCCL's choices follow: one that `tributary tune --measure` has kept. auto: one for the "
+	    "communicator's shape, where all ranks are known to have the same ones. Digits: that table, on all ranks, or "
+	    "they fail." },
+	  { KIND_TUNING, FIELD(tuning) } },
 	{ { "TRIBUTARY_COLLNET", "boolean", "", "0, 1", "1",
 	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 "
 	    "asks for it. 0: as if the plugin had none. The same on all ranks." },
@@ -264,6 +270,17 @@ static int parse_size_of(const struct param_form *form, const char *text, void *
 	return 0;
 }
 
+static int parse_tuning(const char *text, void *field)
+{
+	uint64_t *tuning = field;
+
+	if (!strcmp(text, "auto") || !strcmp(text, "off")) {
+		*tuning = text[0] == 'a' ? PARAMS_TUNING_AUTO : PARAMS_TUNING_OFF;
+		return 0;
+	}
+	return parse_digest(text, tuning);
+}
+
 static int parse_form(const struct param_form *form, const char *text, void *field)
 {
 	uint64_t value = 0;
@@ -293,6 +310,8 @@ static int parse_form(const struct param_form *form, const char *text, void *fie
 		return parse_seconds(text, form->min, form->max, field);
 	case KIND_SIZE:
 		return parse_size_of(form, text, field);
+	case KIND_TUNING:
+		return parse_tuning(text, field);
 	}
 	return -EINVAL;
 }
@@ -321,6 +340,15 @@ static int format_size(const void *field, char *text, size_t bytes)
 	return snprintf(text, bytes, "%zu%s", value, units[unit]);
 }
 
+static int format_tuning(const void *field, char *text, size_t bytes)
+{
+	const uint64_t value = *(const uint64_t *)field;
+
+	if (value <= PARAMS_TUNING_AUTO)
+		return snprintf(text, bytes, "%s", value == PARAMS_TUNING_AUTO ? "auto" : "off");
+	return snprintf(text, bytes, "%016" PRIx64, value);
+}
+
 static int format_form(const struct param_form *form, const void *field, char *text, size_t bytes)
 {
 	const uint16_t *ports = field;
@@ -344,6 +372,8 @@ static int format_form(const struct param_form *form, const void *field, char *t
 		return format_seconds(field, text, bytes);
 	case KIND_SIZE:
 		return format_size(field, text, bytes);
+	case KIND_TUNING:
+		return format_tuning(field, text, bytes);
 	}
 	return -EINVAL;
 }

@@ -19,6 +19,8 @@ enum simd_choice { SIMD_AUTO, SIMD_SCALAR, SIMD_AVX2, SIMD_AVX512, SIMD_NEON, SI
 
 #define PARAMS_STRING_BYTES 256 /* longest value of a text variable, with its NUL; longer is invalid */
 
+enum { PARAMS_TUNING_OFF, PARAMS_TUNING_AUTO }; /* no hash is one of these (parse_digest) */
+
 struct params {
 	enum net_choice net;                  /* TRIBUTARY_NET */
 	bool disable;                         /* TRIBUTARY_DISABLE */
@@ -41,6 +43,7 @@ struct params {
 	uint64_t given;                       /* bit i: row i has a value that somebody set */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 	bool tuner;                           /* TRIBUTARY_TUNER */
+	uint64_t tuning;                      /* TRIBUTARY_TUNING: a table's hash, PARAMS_TUNING_OFF or _AUTO */
 	bool collnet;                         /* TRIBUTARY_COLLNET */
 	size_t aggregate_flat_bytes;          /* TRIBUTARY_AGGREGATE_DIRECT: 0: chosen */
 	size_t aggregate_segment_bytes;       /* TRIBUTARY_AGGREGATE_SEGMENT: the least; 0: chosen */

@@ -98,6 +98,18 @@ int parse_hex64(const char *text, uint64_t *ret)
 	return 0;
 }
 
+int parse_digest(const char *text, uint64_t *ret)
+{
+	enum { DIGITS = 16 };
+	uint64_t value;
+
+	if (strlen(text) != DIGITS || strspn(text, "0123456789abcdef") != DIGITS || parse_hex64(text, &value) < 0 ||
+	    value <= 1)
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
 int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
 {
 	uint64_t value;

@@ -17,6 +17,8 @@ int parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 int parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
 /* 1 to 16 hexadecimal digits, with or without "0x". */
 int parse_hex64(const char *text, uint64_t *ret);
+/* Exactly 16 lower-case hexadecimal digits, as names of files that are hashes have them; above 1. */
+int parse_digest(const char *text, uint64_t *ret);
 /* A number of bytes with an optional K, M or G (powers of 1024, either case). */
 int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 /*

@@ -15,6 +15,10 @@ enum {
 
 /* store_directory for root or for another user. -ENOENT: that user has no home; -ENAMETOOLONG. */
 int store_directory_of(const struct params *params, bool root, char *ret, size_t ret_bytes);
+/* Every folder of the path that is not there. */
+int store_make_directories(const char *directory);
+/* Whoever reads, at any moment or after a crash, sees the old file or this one. */
+int store_replace(const char *path, const char *text, size_t bytes);
 /* store_directory, made with all folders above it if it is not there. */
 int store_directory_make(const struct params *params, char directory[static STORE_PATH_BYTES], struct diag *why);
 

@@ -17,8 +17,7 @@ enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755, ID_DIGITS = FINGERPRINT_ID_BYTES
 
 /* -------- the place -------- */
 
-/* Every folder of the path that is not there. */
-static int make_directories(const char *directory)
+int store_make_directories(const char *directory)
 {
 	char part[STORE_PATH_BYTES];
 	size_t bytes = strlen(directory);
@@ -48,10 +47,10 @@ int store_directory_make(const struct params *params, char directory[static STOR
 	int r = store_directory(params, directory, STORE_PATH_BYTES);
 
 	if (r < 0) {
-		diag_set(why, 0, 0, "there is no home folder to keep the profile in; TRIBUTARY_STATE_DIR can name one");
+		diag_set(why, 0, 0, "there is no home folder to keep files in; TRIBUTARY_STATE_DIR can name one");
 		return r;
 	}
-	r = make_directories(directory);
+	r = store_make_directories(directory);
 	if (r < 0)
 		diag_set(why, 0, 0, "the folder %.100s cannot be made: %s; TRIBUTARY_STATE_DIR can name another",
 			 directory, strerror(-r));
@@ -148,7 +147,7 @@ static int sync_directory(const char *directory)
 	return r;
 }
 
-static int replace(const char *path, const char *text, size_t bytes)
+int store_replace(const char *path, const char *text, size_t bytes)
 {
 	char temporary[STORE_PATH_BYTES + 16], directory[STORE_PATH_BYTES];
 	const char *slash = strrchr(path, '/');
@@ -188,7 +187,7 @@ static int save(const struct profile *profile, const char *path, bool own, struc
 		diag_set(why, 0, 0, "the profile has no text form: %s", strerror(-r));
 		return r;
 	}
-	r = replace(path, text, bytes);
+	r = store_replace(path, text, bytes);
 	if (r < 0)
 		diag_set(why, 0, 0, "%.120s cannot be written: %s%s", path, strerror(-r),
 			 own ? "; TRIBUTARY_STATE_DIR can name another folder" : "");

@@ -96,6 +96,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_true(defaults.aggregate_measure);
 	assert_false(defaults.verify);
 	assert_int_equal(defaults.steer, STEER_FULL);
+	assert_int_equal(defaults.tuning, PARAMS_TUNING_AUTO);
 	assert_int_equal(defaults.local_processes, 0);
 	assert_string_equal(defaults.shared_dir, "/dev/shm");
 	assert_string_equal(defaults.profile, "");
@@ -118,7 +119,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 34);
+	assert_int_equal(params_count(), 35);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -182,6 +183,9 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
 		{ "TRIBUTARY_METRICS", { { "/var/x", "/var/x" } }, { NULL } },
 		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
+		{ "TRIBUTARY_TUNING",
+		  { { "auto", "auto" }, { "off", "off" }, { "00ab34cd56ef7890", "00ab34cd56ef7890" } },
+		  { "1", "ab34", "00AB34CD56EF7890", "00ab34cd56ef78901", "0000000000000000", "on" } },
 		{ "TRIBUTARY_COLLNET", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_AGGREGATE_DIRECT", { { "0", "0" }, { "1K", "1K" }, { "64K", "64K" } }, { "1", "65K" } },
 		{ "TRIBUTARY_AGGREGATE_SEGMENT",

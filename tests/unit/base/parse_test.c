@@ -83,6 +83,26 @@ static void hex_takes_up_to_sixteen_digits(void **state)
 	assert_int_equal(value, UINT64_MAX);
 }
 
+static void a_digest_has_sixteen_digits(void **state)
+{
+	static const char *const bad[] = { "",
+					   "0123456789abcde",
+					   "0123456789abcdef0",
+					   "0123456789abcdeF",
+					   "0x23456789abcdef",
+					   "0000000000000000",
+					   "0000000000000001",
+					   " 123456789abcdef" };
+	uint64_t value = 7;
+
+	(void)state;
+	assert_int_equal(parse_digest("0123456789abcdef", &value), 0);
+	assert_int_equal(value, UINT64_C(0x0123456789abcdef));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(parse_digest(bad[i], &value), -EINVAL);
+	assert_int_equal(value, UINT64_C(0x0123456789abcdef));
+}
+
 static void size_takes_a_unit(void **state)
 {
 	static const struct number_case cases[] = {
@@ -303,6 +323,7 @@ int main(void)
 		cmocka_unit_test(u64_takes_whole_numbers_in_range),
 		cmocka_unit_test(i64_takes_both_ends_of_its_range),
 		cmocka_unit_test(hex_takes_up_to_sixteen_digits),
+		cmocka_unit_test(a_digest_has_sixteen_digits),
 		cmocka_unit_test(size_takes_a_unit),
 		cmocka_unit_test(seconds_take_nine_decimals),
 		cmocka_unit_test(rate_is_in_bytes_or_bits),
