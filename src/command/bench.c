@@ -1,91 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `tributary bench`: the options are here, the rest is Python, which users of NCCL have anyway: perf/bench in the source, and
- * share/tributary/bench where this is installed.
- */
+/* `tributary bench`: the options; the rest is perf/bench/bench.py. */
 #include "command/command.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#define MAIN_FILE "bench.py"
-
-/* The folder of the program, and that of the Python. False: there is none. */
-static bool find_files(char program[static PATH_MAX], char file[static PATH_MAX])
-{
-	static const char *const places[] = { "../share/tributary/bench", "../perf/bench", "../../perf/bench" };
-	ssize_t bytes = readlink("/proc/self/exe", program, PATH_MAX - 1);
-	char *end;
-
-	program[bytes > 0 ? bytes : 0] = '\0';
-	end = strrchr(program, '/');
-	for (size_t i = 0; end && i < sizeof(places) / sizeof(places[0]); i++) {
-		int length = snprintf(file, PATH_MAX, "%.*s/%s/" MAIN_FILE, (int)(end - program), program, places[i]);
-
-		if (length < PATH_MAX && access(file, R_OK) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* "--name=value" of what was given; the caller frees it. NULL: no memory. */
-static char *option_word(const char *name, const char *value)
-{
-	size_t bytes = strlen(name) + strlen(value) + sizeof("--=");
-	char *word = malloc(bytes);
-
-	if (word)
-		snprintf(word, bytes, *value ? "--%s=%s" : "--%s", name, value);
-	return word;
-}
-
-static int become_python(const struct command_call *call, char *program, char *file)
-{
-	enum { BEFORE = 3 };
-	size_t count = options_count(call->command->options), rest = 0, end = BEFORE;
-	char **words;
-	int error;
-
-	while (call->rest && call->rest[rest])
-		rest++;
-	words = calloc(BEFORE + 1 + count + 1 + rest + 1, sizeof(*words));
-	if (!words)
-		return command_failed(NULL, ENOMEM, "python3 cannot be run");
-	words[0] = (char[]){ "python3" };
-	words[1] = (char[]){ "-B" }; /* nothing is written beside the files */
-	words[2] = file;
-	words[end++] = option_word("program", program);
-	for (size_t i = 0; i < count; i++) {
-		const char *name = call->command->options[i].name, *value = command_value(call, name);
-
-		if (value)
-			words[end++] = option_word(name, value);
-	}
-	words[end] = (char[]){ "--" };
-	for (size_t i = 0; i < rest; i++)
-		words[end + 1 + i] = call->rest[i];
-	execvp(words[0], words);
-	error = errno;
-	for (size_t i = BEFORE; i < end; i++)
-		free(words[i]);
-	free(words);
-	return command_failed(NULL, error, "python3 cannot be run, and `tributary bench` needs it, 3.8 or newer");
-}
+#include "command/python.h"
 
 static int run(const struct command_call *call, FILE *out)
 {
-	char program[PATH_MAX], file[PATH_MAX];
-
-	if (!find_files(program, file))
-		return command_failed(NULL, 0,
-				      MAIN_FILE
-				      " is neither in ../share/tributary/bench nor in ../perf/bench, seen from "
-				      "this program's folder: install it again");
-	fflush(out);
-	return become_python(call, program, file);
+	return python_become(call, "bench.py", out);
 }
 
 const struct command command_bench = {

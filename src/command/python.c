@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command/python.h"
+
+#include "command/command.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The path of this program, and that of the Python file. False: there is none. */
+static bool find_files(const char *name, char program[static PATH_MAX], char file[static PATH_MAX])
+{
+	static const char *const places[] = { "../share/tributary/bench", "../perf/bench", "../../perf/bench" };
+	ssize_t bytes = readlink("/proc/self/exe", program, PATH_MAX - 1);
+	char *end;
+
+	program[bytes > 0 ? bytes : 0] = '\0';
+	end = strrchr(program, '/');
+	for (size_t i = 0; end && i < sizeof(places) / sizeof(places[0]); i++) {
+		int length = snprintf(file, PATH_MAX, "%.*s/%s/%s", (int)(end - program), program, places[i], name);
+
+		if (length < PATH_MAX && access(file, R_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "--name=value" of what was given; the caller frees it. NULL: no memory. */
+static char *option_word(const char *name, const char *value)
+{
+	size_t bytes = strlen(name) + strlen(value) + sizeof("--=");
+	char *word = malloc(bytes);
+
+	if (word)
+		snprintf(word, bytes, *value ? "--%s=%s" : "--%s", name, value);
+	return word;
+}
+
+static int become(const struct command_call *call, char *program, char *file)
+{
+	enum { BEFORE = 3 };
+	size_t count = options_count(call->command->options), rest = 0, end = BEFORE;
+	char **words;
+	int error;
+
+	while (call->rest && call->rest[rest])
+		rest++;
+	words = calloc(BEFORE + 1 + count + 1 + rest + 1, sizeof(*words));
+	if (!words)
+		return command_failed(NULL, ENOMEM, "python3 cannot be run");
+	words[0] = (char[]){ "python3" };
+	words[1] = (char[]){ "-B" }; /* nothing is written beside the files */
+	words[2] = file;
+	words[end++] = option_word("program", program);
+	for (size_t i = 0; i < count; i++) {
+		const char *name = call->command->options[i].name, *value = command_value(call, name);
+
+		if (value)
+			words[end++] = option_word(name, value);
+	}
+	words[end] = (char[]){ "--" };
+	for (size_t i = 0; i < rest; i++)
+		words[end + 1 + i] = call->rest[i];
+	execvp(words[0], words);
+	error = errno;
+	for (size_t i = BEFORE; i < end; i++)
+		free(words[i]);
+	free(words);
+	return command_failed(NULL, error, "python3 cannot be run, and `tributary %s` needs it, 3.8 or newer",
+			      call->command->name);
+}
+
+int python_become(const struct command_call *call, const char *name, FILE *out)
+{
+	char program[PATH_MAX], file[PATH_MAX];
+
+	if (!find_files(name, program, file))
+		return command_failed(NULL, 0,
+				      "%s is neither in ../share/tributary/bench nor in ../perf/bench, seen from "
+				      "this program's folder: install it again",
+				      name);
+	fflush(out);
+	return become(call, program, file);
+}
