@@ -57,8 +57,8 @@ browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 # Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a cluster that mpirun measures.
 mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
 
-# What `tributary bench` is made of.
-bench_args = $(if $(GATES),'bench/bench=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_bench.py' 'bench/ranks=$(PYTHON) -B tests/gpu/test_gpu_tools.py')
+# What `tributary bench` and `tune --measure` are made of.
+bench_args = $(if $(GATES),'bench/bench=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_bench.py' 'bench/tune=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_tune.py' 'bench/ranks=$(PYTHON) -B tests/gpu/test_gpu_tools.py')
 
 # `tributary report` beside a model of its own.
 report_args = $(if $(GATES),'report/report=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/report/test_report.py')

@@ -16,6 +16,40 @@ _tributary()
 		COMPREPLY=($(compgen -W "$commands --help --version" -- "$cur"))
 		return
 	fi
+	if [ "$command" = tune ]; then
+		at=2
+		while [ "$at" -lt "$COMP_CWORD" ]; do
+			case ${COMP_WORDS[at]} in
+			--from) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--profile) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--gpus) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--nets) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--hosts) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--nodes) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--cluster) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--exclude) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--install) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--worker) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--nccl-tests) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--operations) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--sizes) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--turns) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--seconds) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--timeout) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--ranks) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--color) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			-*) at=$((at + 1)) ;;
+			*) break ;;
+			esac
+		done
+		if [ "$at" -lt "$COMP_CWORD" ] && declare -F _command_offset >/dev/null; then
+			_command_offset "$at"
+			return
+		elif [ "$at" -lt "$COMP_CWORD" ]; then
+			compopt -o default
+			return
+		fi
+	fi
 	if [ "$command" = run ]; then
 		at=2
 		while [ "$at" -lt "$COMP_CWORD" ]; do
@@ -115,6 +149,15 @@ _tributary()
 	tune\ --nodes) kind=none ;;
 	tune\ --cluster) kind=file ;;
 	tune\ --exclude) kind=none ;;
+	tune\ --install) kind=file ;;
+	tune\ --worker) words='auto nccl-tests torch' ;;
+	tune\ --nccl-tests) kind=directory ;;
+	tune\ --operations) kind=none ;;
+	tune\ --sizes) kind=none ;;
+	tune\ --turns) kind=none ;;
+	tune\ --seconds) kind=none ;;
+	tune\ --timeout) kind=none ;;
+	tune\ --ranks) kind=none ;;
 	tune\ --color) words='auto always never' ;;
 	env\ --collnet) words='auto on off' ;;
 	run\ --collnet) words='auto on off' ;;
@@ -225,7 +268,7 @@ _tributary()
 		devices) options='--json --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --html --nccl-graph --output --json --color --help' ;;
 		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
-		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --json --color --help' ;;
+		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --install --measure --worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --json --color --help' kind=command ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' kind=command ;;
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' kind=command ;;

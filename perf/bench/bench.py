@@ -30,7 +30,7 @@ import table
 import verdict
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-OPERATIONS = tuple(verdict.NAMES)
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "sendrecv")
 FACTOR = 4
 SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|KEY", re.I)
 GOOD, FAILED, USAGE, SLOWER = 0, 1, 2, 3
@@ -62,7 +62,7 @@ def size_of(name, text):
     return int(m.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[m.group(2)]
 
 
-def sizes_of(text):
+def sizes_of(text, factor=FACTOR):
     first, _, last = text.partition("-")
     low, found = size_of("sizes", first), []
     high = size_of("sizes", last or first)
@@ -70,7 +70,7 @@ def sizes_of(text):
         raise wrong("sizes", text, "FROM-TO, the smaller first")
     while low <= high:
         found.append(low)
-        low *= FACTOR
+        low *= factor
     return found
 
 
@@ -84,12 +84,12 @@ def number_of(name, text, low, high, kind=int):
     return value
 
 
-def operations_of(text):
+def operations_of(text, known=OPERATIONS):
     found = text.split(",")
     for name in found:
-        if name not in OPERATIONS:
-            raise wrong("operations", text, "some of " + ",".join(OPERATIONS))
-    return [name for name in OPERATIONS if name in found]
+        if name not in known:
+            raise wrong("operations", text, "some of " + ",".join(known))
+    return [name for name in known if name in found]
 
 
 def options_of(words):
@@ -223,12 +223,12 @@ class Bench:
 
     # -------------------------------------------------------------------------------------------- both sides in one run
 
-    def config(self):
+    def config(self, **more):
         o, build = self.o, build_of(self.o.program)
         sizes = o.sizes or sizes_of("64K-16M" if self.worker == "plugins" else "1K-64M")
         found = {"worker": self.worker, "operations": o.operations, "sizes": sizes, "turns": o.turns, "seconds": o.seconds,
                  "timeout": o.timeout, "ranks": o.ranks, "mps": o.mps, "host": socket.gethostname(), "program": os.path.realpath(o.program),
-                 "variables": self.variables}
+                 "variables": self.variables, **more}
         if self.worker == "plugins":
             found.update(driver=os.path.join(build, "collectives"), vs=os.path.join(build, "libnccl-net-sockets.so"), plugin=self.env["library"])
         return base64.urlsafe_b64encode(json.dumps(found).encode()).decode()
@@ -253,6 +253,11 @@ class Bench:
             self.networks = said
         elif what == "failed":
             self.why = said["text"]
+        elif what:
+            self.take_more(what, said)
+
+    def take_more(self, what, said):
+        """Of other programs that run ranks as this one."""
 
     def together(self):
         words = launched(self.o.launcher, [sys.executable, "-B", os.path.join(HERE, "rank.py"), self.config()])
@@ -449,16 +454,16 @@ def write(path, value):
         raise Failed("%s cannot be written: %s" % (path, e.strerror)) from e
 
 
-def main(words):
+def main(words, name="bench", parse=options_of, kind=Bench):
     try:
-        o = options_of(words)
+        o = parse(words)
     except Usage as e:
-        print("tributary bench: %s (see `tributary help bench`)" % e, file=sys.stderr)
+        print("tributary %s: %s (see `tributary help %s`)" % (name, e, name), file=sys.stderr)
         return USAGE
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     bench = None
     try:
-        bench = Bench(o, None if o.json or o.csv else sys.stdout)
+        bench = kind(o, None if o.json or o.csv else sys.stdout)
         sentence, is_slower = bench.run()
         failure = None
     except Elsewhere:

@@ -14,6 +14,7 @@ import operations
 import ranks
 
 SIDES = ("with", "without")
+ONCE_US = 1e5   # what a cell of a run may take
 
 
 def iterations(us, budget_us, limit):
@@ -65,6 +66,22 @@ def bench(world, config, folder, extra, launched, place):
         say("networks", nccl=ranks.nccl_version(with_.log()), **{side: groups[side].used() for side in SIDES})
 
 
+def once(world, config, folder, extra, launched, place):
+    """Each cell's time on the side with Tributary, with the table that it was started with: a run of `tributary tune --measure`."""
+    import torch
+    with ranks.Group("with", world, folder, extra, launched, config["variables"], place) as group:
+        for op, size in config["cells"]:
+            count = operations.count_of(op, size, "float32", world)
+            question = {"op": op, "type": "float32", "count": count}
+            case = {**question, "warmup": 2, "iterations": 3}
+            first = max(a["us"] for a in group.ask(case, config["timeout"]))
+            answers = group.ask({**case, "iterations": iterations(first, ONCE_US, 1000)}, config["timeout"])
+            parts = world if op in ("all_gather", "reduce_scatter") else 1
+            say("took", operation=op, size=count * parts * operations.TYPES["float32"], seconds=max(a["us"] for a in answers) * 1e-6,
+                wrong=sum(a["wrong"] for a in answers))
+        say("log", text="\n".join(dict.fromkeys(group.log().splitlines())), gpu=torch.cuda.get_device_name(0))
+
+
 def place_of(config):
     """(ranks, where they are) of a machine alone. Raises Failed."""
     import torch
@@ -93,7 +110,7 @@ def main(config):
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             extra = stack.enter_context(ranks.mps()) if config["mps"] else None
             world, place = (launched.world, None) if launched else place_of(config)
-            bench(world, config, folder, extra, launched, place)
+            (once if "cells" in config else bench)(world, config, folder, extra, launched, place)
     except ranks.Failed as e:
         say("failed", text=str(e))
         return 1

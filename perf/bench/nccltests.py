@@ -5,7 +5,7 @@ import re
 import shutil
 
 PROGRAMS = {"all_reduce": "all_reduce_perf", "all_gather": "all_gather_perf", "reduce_scatter": "reduce_scatter_perf",
-            "all_to_all": "alltoall_perf", "sendrecv": "sendrecv_perf"}
+            "all_to_all": "alltoall_perf", "sendrecv": "sendrecv_perf", "broadcast": "broadcast_perf", "reduce": "reduce_perf"}
 
 
 class Unreadable(Exception):
@@ -19,6 +19,7 @@ def find(folder, operation):
 
 
 ROW = re.compile(r"(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)\s+(.+)$")
+GPU = re.compile(r"#\s+Rank\s+\d+ .* device\s+\d+ \[[^\]]*\] (.+)")
 RANK = re.compile(r"#\s+Rank\s+\d+\b")
 
 
@@ -40,6 +41,12 @@ def row(line):
     except ValueError:
         return None
     return int(m.group(1)), int(m.group(2)), m.group(3), m.group(4), sides
+
+
+def gpu(text):
+    """The model of rank 0's, or None."""
+    found = GPU.search(text)
+    return found.group(1).strip() if found else None
 
 
 def parse(text):

@@ -13,7 +13,7 @@ MARGIN = 0.05
 MARGIN_EMULATED = 0.1   # hosts that share the cores of one machine: less than that may be the cores
 PAIRS_LEAST = 6   # with five, all five on one side of 1 are still chance in more than 5 % of all samples
 NAMES = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "all_to_all": "AlltoAll",
-         "sendrecv": "sendrecv"}
+         "sendrecv": "sendrecv", "broadcast": "Broadcast", "reduce": "Reduce"}
 
 
 def interval(values):

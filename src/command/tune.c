@@ -6,8 +6,10 @@
 #include "command/json.h"
 #include "command/plan/channels.h"
 #include "command/print/units.h"
+#include "command/python.h"
 #include "command/source.h"
 #include "command/term.h"
+#include "command/tune_install.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -297,23 +299,54 @@ static int tune(const struct command_call *call, struct source *source, FILE *ou
 	return status;
 }
 
+/* The options from --measure on, but for those of both. */
+static const char *only_measured(const struct command_call *call)
+{
+	const struct options_row *rows = call->command->options;
+	bool is_measured = false;
+
+	for (size_t i = 0; i < options_count(rows); i++) {
+		is_measured |= !strcmp(rows[i].name, "measure");
+		if (is_measured && strcmp(rows[i].name, "json") != 0 && strcmp(rows[i].name, "color") != 0 &&
+		    command_given(call, rows[i].name))
+			return rows[i].name;
+	}
+	return NULL;
+}
+
 static int run(const struct command_call *call, FILE *out)
 {
+	const char *name;
+
+	if (command_given(call, "install"))
+		return tune_install(call, out);
+	if (command_given(call, "measure"))
+		return python_become(call, "tune.py", out);
+	name = only_measured(call);
+	if (name)
+		return command_usage_error("tune", "--%s is for --measure", name);
+	if (call->rest)
+		return command_usage_error("tune", "\"%s\": a command is for --measure", call->rest[0]);
 	return source_run(call, out, tune);
 }
 
 const struct command command_tune = {
 	.name = "tune",
 	.group = COMMAND_PLANNING,
-	.operands = "",
+	.operands = "[COMMAND...]",
 	.help = "which algorithm and protocol NCCL takes for each size on these channels, and why",
-	.about = "For each collective and size, by NCCL's cost model at the rates of the planned channels: what the "
-		 "tuner makes NCCL take, and what NCCL would take without it. --json has the time of everything that "
-		 "NCCL may choose.\n"
-		 "Where a job has several hosts, channels are planned for communicators on one of them and on "
-		 "several alike (--hosts either); --nodes says how many the communicator at hand is on.\n"
-		 "On several hosts NCCL has the plugin's collnet too where NCCL_COLLNET_ENABLE=1 asks for it: "
-		 "--collnet; --cluster says by the cluster file how much it gains.",
+	.about =
+		"For each collective and size, by NCCL's cost model at the rates of the planned channels: what the "
+		"tuner makes NCCL take, and what NCCL would take without it. --json has the time of everything that "
+		"NCCL may choose.\n"
+		"Where a job has several hosts, channels are planned for communicators on one of them and on "
+		"several alike (--hosts either); --nodes says how many the communicator at hand is on.\n"
+		"On several hosts NCCL has the plugin's collnet too where NCCL_COLLNET_ENABLE=1 asks for it: "
+		"--collnet; --cluster says by the cluster file how much it gains.\n"
+		"With --measure the words after -- start the ranks, as for `tributary bench`: each run of them measures a "
+		"candidate for each size of each collective. What is faster than NCCL's own choice in turns, beyond its "
+		"95 % interval and by 3 %, enters a table for communicators of this shape, which the plugin follows; "
+		"without such a thing there is none. The sentence at the end says what it brings and how jobs use it.",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     COMMAND_OPTION_GPUS,
@@ -323,6 +356,20 @@ const struct command command_tune = {
 		     COMMAND_OPTION_COLLNET,
 		     COMMAND_OPTION_COLLNET_CLUSTER,
 		     COMMAND_OPTION_EXCLUDE,
+		     { "install", "FILE",
+		       "keep this tuning table here, as every host of a job needs it; - for standard input", NULL },
+		     { "measure", NULL, "measure, with the ranks that COMMAND starts, and keep a table", NULL },
+		     { "worker", "auto|nccl-tests|torch",
+		       "what the ranks run; auto: nccl-tests where they are, and not under torchrun", "auto" },
+		     { "nccl-tests", "FOLDER", "where all_reduce_perf and the others are; without it in PATH", NULL },
+		     { "operations", "LIST", "some of all_reduce,all_gather,reduce_scatter (these), broadcast,reduce",
+		       NULL },
+		     { "sizes", "FROM-TO", "powers of two", "4K-64M" },
+		     { "turns", "N", "of the table against none, 6 at least", "11" },
+		     { "seconds", "SECONDS", "for all of it", "1800" },
+		     { "timeout", "SECONDS", "for one start of COMMAND", "600" },
+		     { "ranks", "N", "how many on this machine, without COMMAND", NULL },
+		     { "mps", NULL, "ranks that share one GPU run side by side, by MPS", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
 	.example = "tributary tune --from machine.topology --hosts 2",

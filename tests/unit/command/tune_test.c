@@ -182,6 +182,44 @@ static void collnet_is_taken_where_the_cluster_says_that_it_gains(void **state)
 	free(text);
 }
 
+#define TABLE                                                                                               \
+	"tributary tuning 1\nnccl 2.28.9\nranks 8\nhosts 2\ngpus A100\nnetwork eth0\nmeasured 2026-11-27\n" \
+	"choice allreduce 65536 tree ll 4 0 35210 51000\n"
+
+/* What is kept is found by the hash of its text. */
+static void a_table_is_kept_once_and_a_wrong_one_is_not(void **state)
+{
+	char call[512], *text = malloc(TEXT_BYTES);
+	json_t *first, *second, *again;
+
+	(void)state;
+	assert_non_null(text);
+	setenv("TRIBUTARY_STATE_DIR", program_folder(), 1);
+	snprintf(call, sizeof(call), "tune --install '%s' --json", program_put("table", TABLE));
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, TEXT_BYTES), COMMAND_OK);
+	first = schema_check_output(text);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, TEXT_BYTES), COMMAND_OK);
+	second = schema_check_output(text);
+	assert_true(json_is_true(json_object_get(first, "is_new")) && json_is_false(json_object_get(second, "is_new")));
+	snprintf(call, sizeof(call), "tune --install '%s' --json", json_string_value(json_object_get(first, "file")));
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, TEXT_BYTES), COMMAND_OK);
+	again = schema_check_output(text);
+	assert_true(json_equal(second, again));
+	assert_non_null(strstr(call, json_string_value(json_object_get(first, "table"))));
+	snprintf(call, sizeof(call), "tune --install '%s'",
+		 program_put("wrong", TABLE "choice allreduce 1000 tree ll 0 0 0 0\n"));
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, TEXT_BYTES), COMMAND_FAILED);
+	assert_non_null(strstr(text, "line 9"));
+	assert_non_null(strstr(text, "\"1000\" is no power of two"));
+	assert_int_equal(program_run("tune --install /nowhere", PROGRAM_STDERR, text, TEXT_BYTES), COMMAND_FAILED);
+	assert_non_null(strstr(text, "`tributary tune --measure` makes tuning tables"));
+	unsetenv("TRIBUTARY_STATE_DIR");
+	json_decref(first);
+	json_decref(second);
+	json_decref(again);
+	free(text);
+}
+
 static void wrong_calls_say_what_is_wrong(void **state)
 {
 	static const struct {
@@ -195,6 +233,8 @@ static void wrong_calls_say_what_is_wrong(void **state)
 		{ "--nodes 2", "--hosts either" },
 		{ "--hosts 3 --nodes 1", "--hosts either" },
 		{ "--collnet", "several hosts" },
+		{ "--turns 7", "--turns is for --measure" },
+		{ "-- torchrun", "a command is for --measure" },
 		{ "--hosts either --cluster /nowhere", "several hosts" },
 		{ "--hosts 3 --cluster /nowhere", "/nowhere" },
 	};
@@ -216,6 +256,7 @@ int main(void)
 		cmocka_unit_test(the_tuner_matters_on_one_host_of_a_job_of_several),
 		cmocka_unit_test(text_names_each_collective_and_json_all_that_is_allowed),
 		cmocka_unit_test(collnet_is_taken_where_the_cluster_says_that_it_gains),
+		cmocka_unit_test(a_table_is_kept_once_and_a_wrong_one_is_not),
 		cmocka_unit_test(wrong_calls_say_what_is_wrong),
 	};
 
