@@ -198,6 +198,11 @@ class Forms(Report):
                            ("f.json", json.dumps({"traceEvents": self.EVENTS, "x": '"]}[{\\'}, ensure_ascii=False)),
                            ("g.json", whole.replace("allreduce", "all\\u0072educe").replace("\n", "\r\n"))):
             self.assertEqual(self.exposed_us(self.put(name, data)), [30], name)
+        since_1970 = json.loads(whole.replace(str(BASE_US)[:-3], "1661203463029"))
+        since_1970["traceEvents"] += [event("kernel", COMPUTING[0], 1661203463029566 - BASE_US + i, 1, device=0, stream=7)
+                                      for i in range(500)]
+        got = self.read(self.put("h.json", since_1970))["ranks"][0]
+        self.assertEqual([round(got[key] * 1e6) for key in ("exposed_s", "computing_s")], [30, 520])
         done = run("--json", "-", text=whole.encode())
         self.assertEqual(json.loads(done.stdout)["ranks"][0]["exposed_s"], 3e-05)
 

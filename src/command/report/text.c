@@ -173,7 +173,7 @@ static void print_ranks(const struct report *report, FILE *out)
 			100 * part((double)rank->exposed_ns, (double)time_ns));
 	}
 	table_end(&table, rows, "l  r  r  r  r  r  r");
-	fputs("Times are means of a step, without steps those of the trace; a step is the median.\n\n", out);
+	fputs("Times are means of a step, without steps those of the trace; a step is the median.\n", out);
 }
 
 static void print_exposed(const struct report *report, FILE *out)
@@ -183,7 +183,7 @@ static void print_exposed(const struct report *report, FILE *out)
 	struct table table;
 	FILE *rows = table_begin(&table, out);
 
-	fputs("collective\texposed\tof the time\tof all exposed\n", rows);
+	fputs("\ncollective\texposed\tof the time\tof all exposed\n", rows);
 	for (size_t i = 0; i < REPORT_COLLECTIVE_COUNT; i++) {
 		char time[UNITS_BYTES];
 
@@ -262,7 +262,8 @@ void report_print(const struct report *report, FILE *out)
 		      "(MAD-Max).\n\n",
 		      out);
 		print_ranks(report, out);
-		print_exposed(report, out);
+		if (report->row_count)
+			print_exposed(report, out);
 	}
 	if (report->row_count)
 		print_collectives(report, out);

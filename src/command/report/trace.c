@@ -57,6 +57,14 @@ static int64_t count_of(const json_t *of, const char *key)
 	return parse_u64(text_of(of, key), 0, INT64_MAX, &number) == 0 ? (int64_t)number : -1;
 }
 
+/* In two parts: old traces count from 1970, and a double has no ns then. */
+static int64_t to_ns(double time_us)
+{
+	double whole = floor(time_us);
+
+	return (int64_t)whole * 1000 + (int64_t)llround((time_us - whole) * 1e3);
+}
+
 static bool times_of(const json_t *event, int64_t *ret_start_ns, int64_t *ret_end_ns)
 {
 	const json_t *start = json_object_get(event, "ts"), *duration = json_object_get(event, "dur");
@@ -65,8 +73,8 @@ static bool times_of(const json_t *event, int64_t *ret_start_ns, int64_t *ret_en
 	if (!json_is_number(start) || !json_is_number(duration) || fabs(start_us) > TIME_MOST_US || duration_us < 0 ||
 	    duration_us > TIME_MOST_US)
 		return false;
-	*ret_start_ns = (int64_t)llround(start_us * 1e3);
-	*ret_end_ns = *ret_start_ns + (int64_t)llround(duration_us * 1e3);
+	*ret_start_ns = to_ns(start_us);
+	*ret_end_ns = *ret_start_ns + to_ns(duration_us);
 	return true;
 }
 
