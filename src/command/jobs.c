@@ -4,6 +4,7 @@
 #include "base/params.h"
 #include "base/process.h"
 #include "base/sys.h"
+#include "plugin/steer/operations.h"
 #include "plugin/steer/registry.h"
 #include "profile/store_jobs.h"
 
@@ -31,8 +32,10 @@ uint64_t jobs_count(const struct job *job, bool with_channels)
 
 void jobs_fini(struct jobs *jobs)
 {
-	for (size_t i = 0; i < jobs->count; i++)
+	for (size_t i = 0; i < jobs->count; i++) {
 		free(jobs->at[i].comms);
+		free(jobs->at[i].operations);
+	}
 	free(jobs->at);
 	*jobs = (struct jobs){ .count = 0 };
 }
@@ -69,9 +72,28 @@ static int add_comm(struct job *job, const struct job_comm *comm)
 	return 0;
 }
 
+static int add_operation(struct job *job, const struct operations_line *line)
+{
+	if (sys_grow(&job->operations, job->operation_count, 1, sizeof(*line)) < 0)
+		return -ENOMEM;
+	job->operations[job->operation_count++] = *line;
+	return 0;
+}
+
+static void add_head(struct job *job, const struct operations_head *head)
+{
+	struct operations_head *sum = &job->operations_head;
+
+	sum->times = head->times > sum->times ? head->times : sum->times;
+	sum->lost += head->lost;
+	sum->captured += head->captured;
+}
+
 /* What is no such line is passed over: another version may have written it, or it is damaged. */
 static int jobs_parse(struct jobs *jobs, const char *text, bool running)
 {
+	struct operations_head head;
+	struct operations_line operation;
 	struct job_comm comm;
 	bool is_inside = false;
 	int r = 0;
@@ -82,6 +104,10 @@ static int jobs_parse(struct jobs *jobs, const char *text, bool running)
 			is_inside = r == 0;
 		} else if (is_inside && job_text_read_comm(line, &comm)) {
 			r = add_comm(&jobs->at[jobs->count - 1], &comm);
+		} else if (is_inside && operations_read_line(line, &operation)) {
+			r = add_operation(&jobs->at[jobs->count - 1], &operation);
+		} else if (is_inside && operations_read_head(line, &head)) {
+			add_head(&jobs->at[jobs->count - 1], &head);
 		} else if (is_inside && sscanf(line, "end %" SCNd64, &jobs->at[jobs->count - 1].end_s) == 1) {
 			is_inside = false;
 		}
@@ -133,7 +159,11 @@ static void jobs_join(struct jobs *jobs)
 		}
 		for (size_t k = 0; k < from->comm_count; k++)
 			(void)add_comm(job, &from->comms[k]); /* for want of memory the count is short */
+		for (size_t k = 0; k < from->operation_count; k++)
+			(void)add_operation(job, &from->operations[k]);
+		add_head(job, &from->operations_head);
 		free(from->comms);
+		free(from->operations);
 		job->process_count += from->process_count;
 		job->running |= from->running;
 		job->end_s = from->end_s > job->end_s ? from->end_s : job->end_s;
@@ -178,10 +208,33 @@ static int read_whole(int fd, char text[static JOB_TEXT_BYTES])
 	return -EAGAIN;
 }
 
+static void take_operation(void *arg, const struct operations_line *line)
+{
+	struct reading *reading = arg;
+
+	if (reading->result == 0)
+		reading->result = add_operation(&reading->jobs->at[reading->jobs->count - 1], line);
+}
+
+/* What the last job of the list, which is of that process, has counted so far. */
+static void take_operations(struct reading *reading, const char *id)
+{
+	struct operations *operations = sys_zalloc(sizeof(*operations));
+	struct operations_head head;
+
+	if (operations && steer_operations_read(reading->registry.directory, id, operations) == 0) {
+		operations_head(operations, &head);
+		add_head(&reading->jobs->at[reading->jobs->count - 1], &head);
+		operations_each(operations, take_operation, reading);
+	}
+	sys_free(operations);
+}
+
 static int take_running(void *arg, const char *name)
 {
 	char text[JOB_TEXT_BYTES];
 	struct reading *reading = arg;
+	const size_t before = reading->jobs->count;
 	bool alive;
 	int fd;
 
@@ -189,6 +242,8 @@ static int take_running(void *arg, const char *name)
 	fd = sys_openat(reading->registry.directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd >= 0 && read_whole(fd, text) == 0)
 		reading->result = jobs_parse(reading->jobs, text, alive);
+	if (reading->result == 0 && reading->jobs->count == before + 1)
+		take_operations(reading, name + 2);
 	sys_close(&fd);
 	return reading->result;
 }

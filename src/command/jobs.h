@@ -4,6 +4,7 @@
 #define TRIBUTARY_COMMAND_JOBS_H
 
 #include "profile/job_text.h"
+#include "profile/operations.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,10 @@ struct job {
 	size_t process_count; /* that told */
 	struct job_comm *comms;
 	size_t comm_count;
+	/* Of all its processes, each rank's for itself. The head: sums, and the times that explain most. */
+	struct operations_line *operations;
+	size_t operation_count;
+	struct operations_head operations_head;
 };
 
 struct jobs {

@@ -284,6 +284,20 @@ int steer_tuner(uint64_t comm_id, struct steer_facts *ret)
 	return 0;
 }
 
+struct operations *steer_operations(void)
+{
+	struct operations *operations;
+	int saved_errno = errno;
+
+	if (plugin_is_forked())
+		return NULL;
+	pthread_mutex_lock(&steer_here.lock);
+	operations = steer_status_operations(&steer_here.status, &steer_here.setup.registry);
+	pthread_mutex_unlock(&steer_here.lock);
+	errno = saved_errno;
+	return operations;
+}
+
 void steer_reset(const struct params_source *source, const char *root)
 {
 	while (steer_here.threads)
@@ -294,6 +308,7 @@ void steer_reset(const struct params_source *source, const char *root)
 		steer_status_end(&steer_here.status, &steer_here.setup);
 		steer_setup_end(&steer_here.setup);
 	}
+	steer_here.status.operations = NULL; /* not unmapped: its counters may be in use */
 	steer_here.child_count = 0;
 	atomic_store(&steer_here.nccl_version, 0);
 	steer_here.source = source;

@@ -63,6 +63,10 @@ struct steer_facts {
 /* From the tuner's init. comm_id 0: this thread's last communicator. -ENOENT: nothing is known of it. */
 int steer_tuner(uint64_t comm_id, struct steer_facts *ret);
 
+/* Where this process's operations are counted, for as long as it lives. NULL: no memory, or a forked child. */
+struct operations;
+struct operations *steer_operations(void);
+
 /*
  * What the heads of a communicator agree on about collnet (steer/agreed.h). NCCL sets collnet up behind every rank's init
  * of the net plugin and ahead of its tuner's, and only on the heads. comm_id 0: nobody is told.

@@ -6,6 +6,7 @@
  *
  *     process ID job JOB start S rank R size N network ours|nccl host NAME command NAME why TEXT
  *     comm LAST count N gpus LIST channels N alone GB/s several GB/s why TEXT
+ *     operations ..., operation ...: profile/operations.h
  *     end S
  *
  * Pure.

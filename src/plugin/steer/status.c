@@ -6,6 +6,7 @@
 #include "base/sys.h"
 #include "plugin/metrics.h"
 #include "plugin/steer/folder.h"
+#include "plugin/steer/operations.h"
 #include "plugin/steer/report.h"
 #include "profile/store_jobs.h"
 
@@ -36,17 +37,30 @@ static size_t write_text(struct steer_status *status)
 	return used;
 }
 
-/* The text, of so many bytes, and that it has ended. */
-static int keep(struct steer_status *status, size_t bytes, time_t end_s)
+/* The text, of so many bytes, what was done (NULL: not known), and that it has ended. */
+static int keep(struct steer_status *status, size_t bytes, const struct operations *operations, time_t end_s)
 {
-	bytes += (size_t)snprintf(status->text + bytes, JOB_TEXT_BYTES - bytes, "end %lld\n", (long long)end_s);
+	if (operations)
+		bytes += operations_print(operations, status->text + bytes);
+	bytes += (size_t)snprintf(status->text + bytes, JOB_LINE_BYTES, "end %lld\n", (long long)end_s);
 	return store_jobs_add(status->params, status->process.host, status->text, bytes);
 }
 
 struct left {
 	struct steer_status *status;
 	const struct steer_registry *registry;
+	struct operations *operations; /* room to read one; NULL: no memory */
 };
+
+/* A file of a process that is gone, which comes after what take_left reads of it. */
+static int drop_operations(void *arg, const char *name)
+{
+	const struct left *left = arg;
+
+	if (!steer_registry_is_alive(left->registry, name + 2))
+		unlinkat(left->registry->directory, name, 0);
+	return 0;
+}
 
 /* Of all that find it only the one that takes its name away keeps it. */
 static int take_left(void *arg, const char *name)
@@ -56,18 +70,20 @@ static int take_left(void *arg, const char *name)
 	char *text = left->status->text;
 	struct stat st;
 	int fd, r = 0;
+	bool counted;
 
 	if (steer_registry_is_alive(left->registry, name + 2))
 		return 0;
 	fd = sys_openat(left->registry->directory, name, O_RDONLY, 0);
 	if (fd < 0)
 		return 0;
+	counted = left->operations && steer_operations_read(left->registry->directory, name + 2, left->operations) == 0;
 	if (unlinkat(left->registry->directory, name, 0) == 0 && fstat(fd, &st) == 0 &&
 	    st.st_size < JOB_TEXT_BYTES - JOB_LINE_BYTES) {
 		r = sys_pread_whole(fd, text, (size_t)st.st_size, 0);
 		text[r == 0 ? st.st_size : 0] = '\0';
 		if (r == 0 && strlen(text) == (size_t)st.st_size)
-			r = keep(left->status, (size_t)st.st_size, st.st_mtime);
+			r = keep(left->status, (size_t)st.st_size, counted ? left->operations : NULL, st.st_mtime);
 	}
 	if (r < 0 && log_once(&said))
 		log_info(LOG_INIT, "What became of a job's communicators cannot be kept for `tributary status`: %s",
@@ -105,6 +121,7 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	struct left left = { .status = ret, .registry = &setup->registry };
 
 	*ret = (struct steer_status){ .params = params,
+				      .operations = ret->operations,
 				      .process = { .start_s = time(NULL),
 						   .rank = (int)job->local_rank,
 						   .size = job->local_size,
@@ -116,12 +133,15 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	plugin_metrics_rank(process->rank);
 	log_sentence(process->why, sizeof(process->why), "%s", setup->why.text);
 	if (setup->registry.own) {
+		left.operations = sys_zalloc(sizeof(*left.operations));
 		(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, &left);
+		(void)sys_each_name(setup->registry.directory, ".", "o-", drop_operations, &left);
+		sys_free(left.operations);
 		if (process->why[0])
 			write_running(ret, &setup->registry);
 	} else if (process->why[0] && is_run && is_first) {
 		/* At once, as many a process ends by _exit, and only for somebody who waits for it. */
-		(void)keep(ret, write_text(ret), process->start_s);
+		(void)keep(ret, write_text(ret), NULL, process->start_s);
 	}
 }
 
@@ -167,14 +187,26 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 	write_running(status, &setup->registry);
 }
 
+struct operations *steer_status_operations(struct steer_status *status, const struct steer_registry *registry)
+{
+	if (!status->operations) {
+		status->operations = steer_operations_make(registry);
+		write_running(status, registry);
+	}
+	return status->operations;
+}
+
 /* At the end of the process: nothing is said any more. */
 void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 {
+	static const char kinds[] = { 't', 'o' };
 	char name[STEER_FOLDER_NAME_BYTES];
 
-	steer_folder_name('t', setup->registry.id, name);
-	if (setup->registry.directory >= 0)
+	for (size_t i = 0; i < sizeof(kinds) && setup->registry.directory >= 0; i++) {
+		steer_folder_name(kinds[i], setup->registry.id, name);
 		unlinkat(setup->registry.directory, name, 0);
-	if (setup->registry.own && (status->comm_count || status->process.why[0]))
-		(void)keep(status, write_text(status), time(NULL));
+	}
+	if ((setup->registry.own && (status->comm_count || status->process.why[0])) ||
+	    operations_any(status->operations))
+		(void)keep(status, write_text(status), status->operations, time(NULL));
 }

@@ -2,7 +2,8 @@
 /*
  * What became of this process's communicators, for `tributary status` (profile/job_text.h).
  *
- * While the process lives, the text is the file t-ID in the registry's folder. At its end it goes to the recent
+ * While the process lives, the text is the file t-ID in the registry's folder, and what it did with its communicators o-ID
+ * (operations.h). At its end both go to the recent
  * jobs in the user's state directory (profile/store_jobs.h). The text of a process that was killed is moved there by the
  * next one. What cannot be written there is lost, and no harm.
  *
@@ -13,6 +14,7 @@
 
 #include "plugin/steer/setup.h"
 #include "profile/job_text.h"
+#include "profile/operations.h"
 
 /* By which the processes that `tributary run` started are one job, whatever started them. */
 #define STEER_JOB_VARIABLE "_TRIBUTARY_JOB"
@@ -22,7 +24,8 @@ struct steer_status {
 	struct job_process process;
 	struct job_comm comms[JOB_COMMS];
 	size_t comm_count;
-	char text[JOB_TEXT_BYTES]; /* being written */
+	struct operations *operations;                     /* NULL: nobody counts */
+	char text[JOB_TEXT_BYTES + OPERATIONS_TEXT_BYTES]; /* being written */
 };
 
 /* After the setup. Also moves what killed processes have left. */
@@ -31,6 +34,8 @@ void steer_status_begin(const struct params *params, const struct params_source 
 /* By the rank that a decision names first. */
 void steer_status_add(struct steer_status *status, const struct steer_setup *setup,
 		      const struct steer_decision *decision);
+/* Where to count; the first call makes it. NULL: no memory. */
+struct operations *steer_status_operations(struct steer_status *status, const struct steer_registry *registry);
 /* Before the registry is closed. */
 void steer_status_end(struct steer_status *status, struct steer_setup *setup);
 
