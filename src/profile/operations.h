@@ -75,13 +75,13 @@ struct operations {
 
 /* A row as it is written and read. */
 struct operations_line {
-	int collective;          /* enum predict_collective, OPERATIONS_SEND ... */
-	int algorithm, protocol; /* enum predict_algorithm, predict_protocol; -1 */
-	unsigned size_class;     /* tuning_size_class() of the bytes */
-	unsigned channels;       /* 0: NCCL did not say */
-	uint64_t comm_id, communicators;
+	int collective;                  /* enum predict_collective, OPERATIONS_SEND ... */
+	int algorithm, protocol;         /* enum predict_algorithm, predict_protocol; -1 */
+	unsigned size_class;             /* tuning_size_class() of the bytes */
+	unsigned channels;               /* 0: NCCL did not say */
 	unsigned rank_count, node_count; /* 0: not known */
 	int rank;                        /* -1 */
+	uint64_t comm_id, communicators;
 	uint64_t count, bytes, sampled, sampled_bytes, sampled_ns, least_ns, most_ns;
 };
 struct operations_head {
@@ -89,7 +89,7 @@ struct operations_head {
 	uint64_t lost, captured;
 };
 
-/* comm: its index. Of `line` what is before comm_id. */
+/* comm: its index. Of `line` what is before rank_count. */
 uint64_t operations_key(size_t comm, const struct operations_line *line);
 
 /* False: it is not a whole one of this layout. */

@@ -201,6 +201,7 @@ void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 {
 	static const char kinds[] = { 't', 'o' };
 	char name[STEER_FOLDER_NAME_BYTES];
+	int saved_errno = errno;
 
 	for (size_t i = 0; i < sizeof(kinds) && setup->registry.directory >= 0; i++) {
 		steer_folder_name(kinds[i], setup->registry.id, name);
@@ -209,4 +210,5 @@ void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 	if ((setup->registry.own && (status->comm_count || status->process.why[0])) ||
 	    operations_any(status->operations))
 		(void)keep(status, write_text(status), status->operations, time(NULL));
+	errno = saved_errno;
 }
