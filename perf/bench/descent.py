@@ -29,6 +29,8 @@ SAMPLES, SAMPLES_OF_FINALISTS, FINALISTS = 3, 5, 3
 CLOSE = 0.87     # of the best: worth another sample
 PLATEAU = 0.96   # of the best on the way: worth another step
 PAIRS_CLIMBED = 4, 0.3   # of how many pairs numbers of channels are tried, and from what share of the best
+PATIENCE = 3     # times the pairs, for what is open after them
+RECENT, OUTLIER = 9, 1.25   # runs without a table that count; what a time is above their median to be off
 FAILURES_MOST = 24
 
 
@@ -47,7 +49,7 @@ class Descent:
         """own: the Took of NCCL's own choice."""
         self.start = Choice(own.algorithm, own.protocol, 0, 0)
         self.samples, self.channels = {self.start: [1.0]}, {self.start: own.channels}
-        self.most, self.pending = channels_most, None
+        self.most, self.pending, self.is_noisy = channels_most, None, False
         self.steps = self.walk(pairs, chunks)
         self.send(None)
 
@@ -69,9 +71,14 @@ class Descent:
         found = self.ranked()[0]
         return OWN if found == self.start else found
 
+    def is_worth_more(self, choice, count):
+        samples = self.samples.get(choice, [])
+        if not samples or samples == [0.0]:
+            return not samples
+        return len(samples) < count and (self.score(choice) > CLOSE * self.score(self.ranked()[0]) or self.is_noisy and len(samples) < 2)
+
     def measure(self, choice, count=SAMPLES):
-        while choice != self.start and (choice not in self.samples or 0 < self.score(choice) and len(self.samples[choice]) < count and
-                                        self.score(choice) > CLOSE * self.score(self.ranked()[0])):
+        while choice != self.start and self.is_worth_more(choice, count):
             answer = yield choice
             if answer is None:
                 self.samples[choice] = [0.0]
@@ -125,6 +132,7 @@ class Search:
     def __init__(self, once, note):
         self.once, self.note = once, note
         self.runs = self.failures = 0
+        self.recent = {}     # times without a table
         self.never = set()   # (operation, algorithm, protocol) that NCCL does not take at any size
         self.taken = False   # whether any candidate was
         self.is_cut = False  # whether time ended the search
@@ -134,7 +142,7 @@ class Search:
         return self.once(choices, cells)
 
     def untuned(self, cells):
-        """Without a table. A failure is of the command, not of a candidate: it is tried once more."""
+        """Without a table: medians of the last runs. A failure is of the command, not of a candidate: it is tried once more."""
         try:
             found = self.run({}, cells)
         except Broken as e:
@@ -145,7 +153,13 @@ class Search:
                 raise GaveUp("without a table: %s" % again.args[0]) from again
         if any(took.wrong for took in found.values()):
             raise GaveUp("results are wrong without a table, too")
-        return found
+        for cell, took in found.items():
+            self.recent.setdefault(cell, collections.deque(maxlen=RECENT)).append(took.seconds)
+        return {cell: took._replace(seconds=statistics.median(self.recent[cell])) for cell, took in found.items()}
+
+    def is_noisy(self, cell):
+        """Whether a time may be off by itself: then a bad one is no reason to drop a candidate."""
+        return max(self.recent[cell]) > OUTLIER * statistics.median(self.recent[cell])
 
     def count_failure(self, e):
         self.failures += 1
@@ -169,6 +183,7 @@ class Search:
 
     def answer(self, walker, cell, choice, took, untuned):
         pair = (cell[0], choice.algorithm, choice.protocol)
+        walker.is_noisy = self.is_noisy(cell)
         if took is None or cell not in untuned:
             walker.send(None)
         elif not is_taken(choice, took):
@@ -212,25 +227,35 @@ class Search:
         return {cell: walker.best() for cell, walker in walkers.items()}
 
     def verify(self, choices, pairs, has_time):
-        """The choices against none, in turns: {cell: {"with_s", "without_s"}}. As many pairs as there is time for, but the least."""
-        found = {cell: {"with_s": [], "without_s": []} for cell in choices}
-        done = failed = 0
-        while done < pairs and (done < verdict.PAIRS_LEAST or has_time()):
+        """The choices against none, in turns: {cell: {"with_s", "without_s"}}. What is still open then has up to thrice as many pairs."""
+        found, cells, turn, failed = {cell: {"with_s": [], "without_s": []} for cell in choices}, list(choices), 0, 0
+        while turn < PATIENCE * pairs and (turn < verdict.PAIRS_LEAST or has_time()):
+            if turn and turn % pairs == 0:   # not after each pair: chance would stop it
+                cells = [cell for cell in cells if is_open(found[cell])]
+            if not cells:
+                break
+            table = {cell: choices[cell] for cell in cells}
             try:
-                sides = [self.run(side, list(choices)) for side in ((choices, {}) if done % 2 == 0 else ({}, choices))]
+                sides = [self.run(side, cells) for side in ((table, {}) if turn % 2 == 0 else ({}, table))]
             except Broken as e:
                 failed += 1
                 self.count_failure(e)
                 if failed > verdict.PAIRS_LEAST:
                     raise GaveUp("the table could not be compared with none: %s" % e.args[0]) from e
                 continue
-            with_, without = sides if done % 2 == 0 else sides[::-1]
-            for cell, times in found.items():
+            with_, without = sides if turn % 2 == 0 else sides[::-1]
+            for cell in cells:
                 if cell in with_ and cell in without and not with_[cell].wrong and is_taken(choices[cell], with_[cell]):
-                    times["with_s"].append(with_[cell].seconds)
-                    times["without_s"].append(without[cell].seconds)
-            done += 1
+                    found[cell]["with_s"].append(with_[cell].seconds)
+                    found[cell]["without_s"].append(without[cell].seconds)
+            turn += 1
         return found
+
+
+def is_open(times):
+    """Whether more pairs may tell: it looks faster, and the interval does not say so."""
+    ratio = verdict.ratio_of(times)
+    return bool(ratio) and ratio[1] > 1 + GAIN_LEAST and ratio[0] <= 1
 
 
 def holds(times):

@@ -61,7 +61,7 @@ class Machine:
         allowed = {operation: [pair for pair in pairs if pair == ("ring", "simple") or self.rng.random() < 0.65]
                    for operation, pairs in descent.PAIRS.items()}
         self.surfaces = {cell: Surface(self.rng, cell, allowed[cell[0]], self.most, has_chunks) for cell in cells}
-        self.noise = self.rng.choice([0.01, 0.03, 0.06])
+        self.noise, self.outliers = self.rng.choice([0.01, 0.03, 0.06]), 0.01
         self.chunks = descent.CHUNKS if has_chunks else []
 
     def once(self, choices, cells):
@@ -69,7 +69,7 @@ class Machine:
         return {cell: self.surfaces[cell].took(choices.get(cell, descent.OWN), whole * self.factor()) for cell in cells}
 
     def factor(self):
-        return self.rng.lognormvariate(0, self.noise) * (self.rng.uniform(1.3, 3) if self.rng.random() < 0.01 else 1)
+        return self.rng.lognormvariate(0, self.noise) * (self.rng.uniform(1.3, 5) if self.rng.random() < self.outliers else 1)
 
     def tune(self, pairs=11, has_time=lambda: True):
         """({cell: (gain of the table, the most that can be gained)}, the search)."""

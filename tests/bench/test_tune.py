@@ -43,10 +43,20 @@ class Surfaces(unittest.TestCase):
         self.assertGreater(statistics.mean(could), 0.96)
         self.assertGreater(statistics.median(gain / most for gain, most in self.gains), 0.97)
 
+    def test_times_that_are_off_cost_runs_and_little_gain(self):
+        """One in ten is 1.3 to 5 times as long: as emulated hosts that share two cores have it."""
+        gains = []
+        for seed in range(20):
+            machine = surfaces.Machine(seed, CELLS, seed % 2 == 1)
+            machine.outliers, machine.noise = 0.1, 0.05
+            gains += machine.tune()[0].values()
+        self.assertGreater(min(gain for gain, _ in gains), 0.98)
+        self.assertGreater(statistics.mean([gain >= 1.2 for gain, most in gains if most >= 1.25]), 0.9)
+
     def test_all_cells_share_their_runs(self):
         runs = [search.runs for _, search, _ in self.found]
-        self.assertLess(statistics.median(runs), 110)
-        self.assertLess(max(runs), 180)
+        self.assertLess(statistics.median(runs), 160)
+        self.assertLess(max(runs), 230)
 
     def test_where_nothing_gains_there_is_no_table(self):
         for seed in range(20):
