@@ -172,6 +172,8 @@ _tributary()
 	bench\ --metric) kind=none ;;
 	bench\ --report) kind=file ;;
 	status\ --jobs) kind=none ;;
+	status\ --from) kind=file ;;
+	status\ --profile) kind=file ;;
 	cluster\ --exclude) kind=none ;;
 	cluster\ --html) kind=file ;;
 	cluster\ measure\ --out) kind=file ;;
@@ -272,7 +274,7 @@ _tributary()
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' kind=command ;;
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' kind=command ;;
-		status) options='--jobs --all --json --help' ;;
+		status) options='--jobs --all --from --profile --json --help' ;;
 		top) options='--once --json --help' ;;
 		report) options='--json --help' kind=file ;;
 		cluster) options='--text --slurm --exclude --html --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;

@@ -7,6 +7,7 @@
 #include "command/env.h"
 #include "command/jobs.h"
 #include "command/obstacles.h"
+#include "command/status/measured.h"
 
 #include "base/clock.h"
 #include "base/params.h"
@@ -91,6 +92,33 @@ static struct outcome outcome_of(const struct jobs *jobs, const char *id)
 	return outcome;
 }
 
+/* A line of the collective that lost most time to its prediction. */
+static void tell_measured(const struct jobs *jobs, const char *id)
+{
+	struct answer line = { .text = "" };
+	struct expect *expect = NULL;
+
+	for (size_t i = 0; i < jobs->count && !line.text[0]; i++) {
+		const struct measured_row *worst;
+		struct measured measured;
+
+		if (strcmp(jobs->at[i].process.job, id) != 0 || !measured_has_times(&jobs->at[i]))
+			continue;
+		expect = expect ? expect : expect_open(NULL, NULL);
+		if (!expect || measured_make(&jobs->at[i], jobs, expect, &measured) < 0)
+			break;
+		worst = measured_worst(&measured);
+		if (measured.why_not)
+			answer_add(&line, "collectives were timed, and nothing is predicted: %s", measured.why_not);
+		else if (worst)
+			measured_answer(worst, &line);
+		measured_fini(&measured);
+	}
+	if (line.text[0])
+		fprintf(stderr, "tributary: %s\n", line.text);
+	expect_close(expect);
+}
+
 static void tell(const struct params *params, const char *id, const struct obstacle *obstacle)
 {
 	const char *way = obstacle ? obstacle->text : "the command used no NCCL, or one before 2.28.7";
@@ -117,6 +145,7 @@ static void tell(const struct params *params, const char *id, const struct obsta
 		fprintf(stderr, "tributary: what stands in the way: %s%s\n", way, others);
 	else
 		fprintf(stderr, "tributary: nothing stands in the way of plans\n");
+	tell_measured(&jobs, id);
 	jobs_fini(&jobs);
 }
 
@@ -247,8 +276,8 @@ const struct command command_run = {
 	.about =
 		"Sets what `tributary env` prints and runs the command: tributary run -- torchrun --nproc-per-node 8 "
 		"train.py. Options of the command's own come after --. At the end it says on standard error how many "
-		"communicators had planned channels, and what stood in the way of the others; `tributary status` has "
-		"more. Launchers that start processes on other hosts do not all pass the environment on: run it there, "
+		"communicators had planned channels, and what stood in the way of the others; with TRIBUTARY_PROFILE=time also "
+		"which collective lost most time to its prediction, and why. `tributary status` has more. Launchers that start processes on other hosts do not all pass the environment on: run it there, "
 		"or mpirun -x.",
 	.options = { ENV_OPTION_COLLNET },
 	.example = "tributary run -- torchrun --nproc_per_node=4 train.py",

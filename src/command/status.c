@@ -8,6 +8,7 @@
 #include "command/jobs.h"
 #include "command/json.h"
 #include "command/print/units.h"
+#include "command/status/measured.h"
 #include "command/term.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static void print_comm(const struct job_comm *comm, FILE *out)
 	fputc('\n', out);
 }
 
-static void print_job(const struct job *job, FILE *out)
+static void print_job(const struct job *job, const struct measured *measured, FILE *out)
 {
 	char start[TIME_BYTES], end[TIME_BYTES], why[JOB_WHY_BYTES], command[JOB_WORD_BYTES], host[JOB_WORD_BYTES];
 
@@ -68,6 +69,7 @@ static void print_job(const struct job *job, FILE *out)
 		fprintf(out, "    all: NCCL searches: %s\n", why);
 	for (size_t i = 0; i < job->comm_count; i++)
 		print_comm(&job->comms[i], out);
+	measured_print(measured, out);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- JSON */
@@ -95,7 +97,7 @@ static json_t *rate_json(double rate_GBps)
 	return rate_GBps > 0 ? json_real(rate_GBps) : json_null();
 }
 
-static json_t *job_json(const struct job *job)
+static json_t *job_json(const struct job *job, const struct measured *measured)
 {
 	json_t *comms = json_array();
 
@@ -109,12 +111,13 @@ static json_t *job_json(const struct job *job)
 						rate_json(comm->alone_GBps), "two_hosts_GBps",
 						rate_json(comm->several_GBps), "reason", json_known_text(comm->why)));
 	}
-	return json_pack("{so so so sb sI so sI ss so so}", "id", json_text(job->process.job), "host",
+	return json_pack("{so so so sb sI so sI ss so so so}", "id", json_text(job->process.job), "host",
 			 json_text(job->process.host), "command", json_text(job->process.command), "running",
 			 job->running, "start_s", (json_int_t)job->process.start_s, "end_s",
 			 job->running ? json_null() : json_integer(job->end_s), "processes",
 			 (json_int_t)job->process_count, "network", job->process.ours ? "tributary" : "nccl", "reason",
-			 json_known_text(job->process.why), "communicators", comms);
+			 json_known_text(job->process.why), "communicators", comms, "collectives",
+			 measured_json(measured));
 }
 
 /* ------------------------------------------------------------------------------------------------------------ answer */
@@ -122,8 +125,19 @@ static json_t *job_json(const struct job *job)
 /* The jobs that are shown, the newest first. */
 struct shown {
 	const struct job **at;
+	struct measured *measured;
 	size_t count;
+	struct expect *expect;
 };
+
+static void shown_fini(struct shown *shown)
+{
+	for (size_t i = 0; i < shown->count; i++)
+		measured_fini(&shown->measured[i]);
+	expect_close(shown->expect);
+	free(shown->measured);
+	free(shown->at);
+}
 
 /* Communicators that have channels, and that want some and have none: how many, and the first reason. */
 struct tally {
@@ -150,6 +164,7 @@ static void count_job(const struct job *job, struct tally *ret)
 /* Of the jobs that run; where none does, of the last one. */
 static void answer(const struct shown *shown, bool all, struct answer *ret)
 {
+	const struct measured_row *worst = NULL;
 	struct tally tally = { .why = NULL };
 	size_t running = 0;
 	char whose[160] = "";
@@ -167,6 +182,7 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 	for (size_t i = shown->count; i-- > 0;)
 		if (running ? shown->at[i]->running : !i) {
 			count_job(shown->at[i], &tally);
+			worst = measured_worst(&shown->measured[i]) ? measured_worst(&shown->measured[i]) : worst;
 			snprintf(whose, sizeof(whose), "%s, which %s", shown->at[i]->process.command,
 				 running ? "runs" : "was the last job");
 		}
@@ -182,18 +198,24 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 			   whose);
 	else
 		answer_add(ret, "The communicators of %s have one GPU each and need no channels.", whose);
+	if (worst) {
+		answer_add(ret, " ");
+		measured_answer(worst, ret);
+		answer_add(ret, ".");
+	}
 }
 
 /* -------------------------------------------------------------------------------------------------------------- whole */
 
-/* Those that run, and so many recent ones, of this host or of all. */
+/* Those that run, and so many recent ones, of this host or of all. *ret is to be ended in any case. */
 static int select_jobs(const struct jobs *jobs, size_t most, bool all, struct shown *ret)
 {
 	char host[JOB_WORD_BYTES] = "";
 	size_t recent = 0;
 
-	*ret = (struct shown){ .at = calloc(jobs->count + 1, sizeof(const struct job *)) };
-	if (!ret->at)
+	*ret = (struct shown){ .at = calloc(jobs->count + 1, sizeof(const struct job *)),
+			       .measured = calloc(jobs->count + 1, sizeof(struct measured)) };
+	if (!ret->at || !ret->measured)
 		return command_failed(NULL, ENOMEM, "the jobs cannot be shown");
 	(void)gethostname(host, sizeof(host) - 1);
 	for (size_t i = 0; i < jobs->count; i++) {
@@ -207,6 +229,25 @@ static int select_jobs(const struct jobs *jobs, size_t most, bool all, struct sh
 	return COMMAND_OK;
 }
 
+/* What the jobs' collectives took; the machine is looked at only if there is anything to compare. */
+static int add_measured(const struct command_call *call, const struct jobs *jobs, struct shown *shown)
+{
+	const char *from = command_value(call, "from"), *profile = command_value(call, "profile");
+	char host[JOB_WORD_BYTES] = "";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	for (size_t i = 0; i < shown->count; i++) {
+		const struct job *job = shown->at[i];
+		bool is_machine = from || profile || !strcmp(job->process.host, host);
+
+		if (is_machine && !shown->expect && measured_has_times(job))
+			shown->expect = expect_open(from, profile);
+		if (measured_make(job, jobs, is_machine ? shown->expect : NULL, &shown->measured[i]) < 0)
+			return command_failed(NULL, ENOMEM, "the jobs cannot be shown");
+	}
+	return COMMAND_OK;
+}
+
 static int print(const struct command_call *call, const struct jobs *jobs, size_t most, FILE *out)
 {
 	bool all = command_given(call, "all");
@@ -214,14 +255,16 @@ static int print(const struct command_call *call, const struct jobs *jobs, size_
 	struct answer first;
 	int status = select_jobs(jobs, most, all, &shown);
 
+	if (status == COMMAND_OK)
+		status = add_measured(call, jobs, &shown);
 	if (status != COMMAND_OK)
-		return status;
+		goto fail;
 	answer(&shown, all, &first);
 	if (command_given(call, "json")) {
 		json_t *list = json_array();
 
 		for (size_t i = 0; i < shown.count; i++)
-			json_array_append_new(list, job_json(shown.at[i]));
+			json_array_append_new(list, job_json(shown.at[i], &shown.measured[i]));
 		status = json_print("tributary-status 1",
 				    json_pack("{so so}", "answer", answer_json(&first), "jobs", list), out);
 	} else if (!shown.count) {
@@ -229,9 +272,10 @@ static int print(const struct command_call *call, const struct jobs *jobs, size_
 	} else {
 		answer_print(&first, out);
 		for (size_t i = 0; i < shown.count; i++)
-			print_job(shown.at[i], out);
+			print_job(shown.at[i], &shown.measured[i], out);
 	}
-	free(shown.at);
+fail:
+	shown_fini(&shown);
 	return status;
 }
 
@@ -258,12 +302,19 @@ const struct command command_status = {
 	.group = COMMAND_JOBS,
 	.operands = "",
 	.help = "which communicators of running and recent jobs have channels, and why not",
-	.about = "Of the jobs of this user on this host, the newest first: for each kind of communicator its GPUs, "
-		 "its channels and what AllReduce of 256 MiB should reach, or the reason why NCCL searches, with "
-		 "what helps. Running jobs tell in shared memory (TRIBUTARY_SHARED_DIR), recent ones in the state "
-		 "directory (TRIBUTARY_STATE_DIR). docs/design/steering.md lists the reasons.",
+	.about =
+		"Of the jobs of this user on this host, the newest first: for each kind of communicator its GPUs, "
+		"its channels and what AllReduce of 256 MiB should reach, or the reason why NCCL searches, with "
+		"what helps. Running jobs tell in shared memory (TRIBUTARY_SHARED_DIR), recent ones in the state "
+		"directory (TRIBUTARY_STATE_DIR). docs/design/steering.md lists the reasons.\n"
+		"With TRIBUTARY_PROFILE=time it has what NCCL took for each collective and size beside what the model "
+		"predicts on this machine, and where they differ by more than 15 % the likely cause: another algorithm "
+		"than predicted, a slow rank, a link below its profile, another job. Where nothing at hand shows one it "
+		"says so.",
 	.options = { { "jobs", "N", "recent jobs to show at most, beside those that run", "20" },
 		     { "all", NULL, "also those of other hosts, where the state directory is shared", NULL },
+		     COMMAND_OPTION_FROM,
+		     COMMAND_OPTION_PROFILE,
 		     COMMAND_OPTION_JSON },
 	.example = "tributary status",
 	.run = run,

@@ -19,6 +19,7 @@
 #include "command/obstacles.h"
 #include "plugin/steer/status.h"
 #include "profile/store_jobs.h"
+#include "tributary/predict.h"
 
 static struct params params;
 static char host[65];
@@ -138,6 +139,161 @@ static void processes_of_a_job_are_one(void **state)
 	assert_int_equal(program_run("status --jobs 0", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
 }
 
+/* ------------------------------------------------------------------------------------------- measured beside predicted */
+
+#define COMM "comm 0000000000000007 count 1 gpus 0,1,2,3 channels 4 alone 38.00 several 0.00 why -\n"
+
+/* Four ranks, AllReduce of 64 MiB as NCCL ran it, and how long each took for it. */
+static void add_ranks(const char *job, const char *way, const double times_us[4])
+{
+	for (int i = 0; i < 4; i++)
+		add("process a-%d job %s start 1000 rank %d size 4 network ours host %s command python3 why -\n" COMM
+		    "operations times %s lost 0 captured 0\n"
+		    "operation allreduce to 67108864 %s channels 8 of 0000000000000007 communicators 1 ranks 4 nodes 1 rank %d "
+		    "count 500 bytes 33554432000 sampled %d sampled_bytes 671088640 ns %.0f least 1 most 1\nend 1500\n",
+		    i, job, i, host, times_us[i] > 0 ? "on" : "off", way, i, times_us[i] > 0 ? 10 : 0,
+		    times_us[i] * 1e4);
+}
+
+/* With all but the last GPU's link as it was measured. */
+static const char *machine(bool is_degraded)
+{
+	static const char link[] = "port=0000:61:01.0 nominal_Bps=", whole[] = "24000000000";
+	char *text = program_source_text("topo/nvlink-pairs-4gpu/machine.topology"), *at;
+	static char from[512];
+
+	if (is_degraded) {
+		at = strstr(text, "port=0000:60:01.0 nominal_Bps=");
+		assert_non_null(at);
+		memcpy(at + strlen(link), "12000000000", strlen(whole));
+	}
+	snprintf(from, sizeof(from), "--from %s", program_put("machine.topology", text));
+	free(text);
+	return from;
+}
+
+/* Of the first collective of the newest job; answer may be NULL. */
+static json_t *collective_of(const char *arguments, json_t **ret_all, const char **ret_answer)
+{
+	json_t *jobs = jobs_of(arguments, ret_all);
+
+	*ret_answer = json_string_value(json_object_get(*ret_all, "answer"));
+	return json_array_get(json_object_get(json_array_get(jobs, 0), "collectives"), 0);
+}
+
+static double predicted_us(void)
+{
+	const char *answer;
+	json_t *all, *one;
+	double time_us;
+
+	add_ranks("00000000000000aa", "algorithm ring protocol simple", (const double[4]){ 0, 0, 0, 0 });
+	one = collective_of("", &all, &answer);
+	assert_string_equal(json_string_value(json_object_get(one, "cause")), "not-measured");
+	assert_true(json_is_null(json_object_get(one, "predicted_us"))); /* nobody looked at a machine */
+	json_decref(all);
+	assert_int_equal(begin(NULL), 0);
+	add_ranks("00000000000000aa", "algorithm ring protocol simple", (const double[4]){ 1, 1, 1, 1 });
+	one = collective_of(machine(false), &all, &answer);
+	time_us = program_number(one, "predicted_us");
+	assert_true(time_us > 1000 && time_us < 10000);
+	/* 64 MiB, 2 × 3/4 of it over each link. */
+	program_check_near(program_number(one, "predicted_GBps"), 67108864 * 1.5 / time_us / 1e3, 1e-3);
+	json_decref(all);
+	return time_us;
+}
+
+static void what_was_measured_stands_beside_what_was_predicted(void **state)
+{
+	static const struct {
+		const char *way;
+		double times[4]; /* of what is predicted */
+		bool is_degraded, beside;
+		const char *cause, *says;
+	} cases[] = {
+		{ "algorithm ring protocol simple", { 1.1, 1.05, 1, 1.1 }, true, true, "agrees", "All is well" },
+		{ "algorithm ring protocol simple", { 0.5, 0.5, 0.5, 0.5 }, false, false, "faster", "All is well" },
+		{ "algorithm tree protocol ll", { 0, 0, 0, 0 }, false, false, "not-measured", "All is well" },
+		{ "algorithm ring protocol simple",
+		  { 2, 2.1, 1, 2 },
+		  true,
+		  true,
+		  "slow-rank",
+		  "the others wait for rank 2" },
+		{ "algorithm ring protocol simple", { 1.6, 1.7, 1.6, 1.6 }, true, true, "link", "now carries 12 GB/s" },
+		{ "algorithm ring protocol simple",
+		  { 3, 3, 3, 3 },
+		  true,
+		  true,
+		  "other-job",
+		  "other (job 00000000000000bb)" },
+		{ "algorithm ring protocol simple", { 3, 3, 3, 3 }, true, false, "not-known", "cause not known" },
+	};
+	double whole_us = predicted_us();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *answer;
+		json_t *all, *one;
+		double times_us[4];
+
+		assert_int_equal(begin(NULL), 0);
+		for (size_t k = 0; k < 4; k++)
+			times_us[k] = cases[i].times[k] * whole_us;
+		if (cases[i].beside)
+			add("process b job 00000000000000bb start 900 rank 0 size 1 network ours host %s command other why -\n"
+			    "comm 0000000000000009 count 1 gpus 3 channels 0 alone 0 several 0 why one\nend 1600\n",
+			    host);
+		add_ranks("00000000000000aa", cases[i].way, times_us);
+		one = collective_of(machine(cases[i].is_degraded), &all, &answer);
+		if (strcmp(json_string_value(json_object_get(one, "cause")), cases[i].cause) != 0 ||
+		    !strstr(answer, cases[i].says))
+			fail_msg("case %zu: %s, %s", i, json_string_value(json_object_get(one, "cause")), answer);
+		json_decref(all);
+	}
+}
+
+/* The model's own time for what NCCL took. */
+static void another_choice_is_named_if_its_time_is_the_models(void **state)
+{
+	const char *answer;
+	char text[8192], line[640];
+	json_t *all, *one;
+	double tree_us = 0;
+	size_t i;
+
+	(void)state;
+	snprintf(line, sizeof(line), "tune %s --json", machine(false));
+	{
+		static char tuned[1 << 20];
+		json_t *value, *sizes, *ways, *way;
+
+		assert_int_equal(program_run(line, PROGRAM_STDOUT, tuned, sizeof(tuned)), COMMAND_OK);
+		value = json_loads(tuned, 0, NULL);
+		sizes = json_object_get(json_array_get(json_object_get(value, "collectives"), PREDICT_ALLREDUCE),
+					"sizes");
+		ways = json_object_get(json_array_get(sizes, 23), "allowed");
+		json_array_foreach(ways, i,
+				   way) if (!strcmp(json_string_value(json_object_get(way, "algorithm")), "Tree") &&
+					    !strcmp(json_string_value(json_object_get(way, "protocol")), "LL"))
+			tree_us = program_number(way, "time_us");
+		json_decref(value);
+	}
+	assert_true(tree_us > 0);
+	add_ranks("00000000000000aa", "algorithm tree protocol ll",
+		  (const double[4]){ tree_us, tree_us, tree_us, tree_us });
+	one = collective_of(machine(false), &all, &answer);
+	assert_string_equal(json_string_value(json_object_get(one, "cause")), "other-choice");
+	assert_non_null(strstr(answer, "NCCL took Tree/LL"));
+	json_decref(all);
+	snprintf(line, sizeof(line), "status %s", machine(false));
+	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "GPUs 0,1,2,3, 4 ranks  AllReduce  64 MiB  Tree/LL, 8 channels    500"));
+	/* Without a profile of this machine nothing is claimed. */
+	assert_int_equal(program_run("status", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "nothing is predicted: "));
+}
+
 static const char *no_variable(const char *name)
 {
 	(void)name;
@@ -192,6 +348,7 @@ static void run_ends_with_two_lines(void **state)
 				    "comm 2 count 2 gpus 1 channels 0 alone 0 several 0 why second\\n") "; exit 5'",
 			    PROGRAM_STDERR, text, sizeof(text)),
 		5);
+	assert_null(strstr(text, "timed"));
 	assert_non_null(strstr(text,
 			       "tributary: communicators on this host: 3 with planned channels, 3 without\n"
 			       "tributary: what stands in the way: second (and other reasons: tributary status)\n"));
@@ -201,6 +358,22 @@ static void run_ends_with_two_lines(void **state)
 		0);
 	assert_non_null(strstr(text, "3 with planned channels, 0 without\n"
 				     "tributary: nothing stands in the way of plans\n"));
+}
+
+static void run_says_if_what_was_timed_cannot_be_compared(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	assert_int_equal(
+		program_run(
+			"run -- sh -c '" RANK(
+				"comm 1 count 1 gpus 0,1 channels 2 alone 1 several 1 why -\\n"
+				"operation allreduce to 1024 algorithm ring protocol simple channels 2 of 1 communicators 1 ranks 2 "
+				"nodes 1 rank 0 count 1 bytes 1024 sampled 1 sampled_bytes 1024 ns 9000 least 1 most 1\\n") "'",
+			PROGRAM_STDERR, text, sizeof(text)),
+		COMMAND_OK);
+	assert_non_null(strstr(text, "tributary: collectives were timed, and nothing is predicted: "));
 }
 
 static void run_names_what_is_set(void **state)
@@ -304,7 +477,10 @@ int main(void)
 		cmocka_unit_test_setup(nothing_is_said_plainly, begin),
 		cmocka_unit_test_setup(processes_of_a_job_are_one, begin),
 		cmocka_unit_test_setup(a_process_that_lives_is_running, begin),
+		cmocka_unit_test_setup(what_was_measured_stands_beside_what_was_predicted, begin),
+		cmocka_unit_test_setup(another_choice_is_named_if_its_time_is_the_models, begin),
 		cmocka_unit_test_setup(run_ends_with_two_lines, begin),
+		cmocka_unit_test_setup(run_says_if_what_was_timed_cannot_be_compared, begin),
 		cmocka_unit_test_setup(run_names_what_is_set, begin),
 		cmocka_unit_test_setup(one_rank_of_a_host_writes_the_lines, begin),
 		cmocka_unit_test_setup(run_passes_signals_on_and_ends_alike, begin),
