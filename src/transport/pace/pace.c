@@ -7,6 +7,7 @@
 #include "base/sys.h"
 #include "transport/pace/arbiter.h"
 #include "transport/pace/estimator.h"
+#include "transport/pace/fanout.h"
 #include "transport/pace/flight.h"
 
 #include <errno.h>
@@ -52,7 +53,8 @@ struct pace {
 	uint64_t message_ns;               /* when the last message came or ended */
 	unsigned senders;                  /* that have messages coming */
 	unsigned spread;                   /* of the last message's sender whose was more than one */
-	uint64_t spread_ns;                /* when that came */
+	bool spread_by_turns;              /* that was its `spread`, not its `hosts` */
+	uint64_t spread_ns;
 	struct pace_flight flight;
 	/* Free where there is no connection. Who comes when none is free shares the last one. */
 	struct {
@@ -69,8 +71,19 @@ struct pace {
 	_Atomic bool flight_lasts;                               /* the same */
 	_Atomic unsigned flight_spread;                          /* of senders whose own is not known; the same */
 	_Atomic uint64_t sends_ns; /* when this process last sent a long message; the same */
-	_Atomic bool one_sender;   /* the same */
+	struct pace_fanout fanout;
+	_Atomic bool one_sender; /* the same */
 };
+
+/* Hosts that this sender sends to at a time: 1 to SPREAD_MOST. A tree's are bounded as well without. */
+static unsigned spread_of(const struct pace_sender *sender)
+{
+	unsigned hosts = sender ? sender->spread : 0;
+
+	if (hosts < 2)
+		hosts = sender && sender->hosts > TREE_HOSTS ? sender->hosts : 1;
+	return hosts < SPREAD_MOST ? hosts : SPREAD_MOST;
+}
 
 static unsigned processes(const struct pace *pace)
 {
@@ -111,13 +124,16 @@ static bool one_sender_alone(const struct pace *pace)
 /*
  * What is granted to somebody who sends to several hosts waits for its turn at that host's own port: with the same budget at
  * all of them, for as long as the budget lasts. Whatever time is lost besides is small only against a larger one. A host that
- * sends has late peers as well as late threads; one that only receives may sit behind a small port that many fill.
+ * sends has late peers as well as late threads; one that only receives may sit behind a small port that many fill. Those
+ * that send to many at once, without turns, keep it filled with what their kernels let through, not by grants.
  */
 static uint64_t late_ns(const struct pace *pace)
 {
 	uint64_t ns = sends(pace) ? min_u64(LATE_NS + LATE_WAKES * pace->estimator.wake_ns, LATE_MOST_NS) : LATE_NS;
 
-	return pace->spread && pace->event_ns < pace->spread_ns + ALONE_AFTER_NS ? ns * pace->spread : ns;
+	if (!pace->spread || pace->event_ns >= pace->spread_ns + ALONE_AFTER_NS)
+		return ns;
+	return pace->spread * (pace->spread_by_turns ? ns : LATE_MOST_NS);
 }
 
 static uint64_t budget(const struct pace *pace)
@@ -360,11 +376,12 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->source = source;
 		pace->mixed_ns = pace->event_ns;
 	}
-	if (sender && sender->spread > 1) {
-		pace->spread = (unsigned)min_u64(sender->spread, SPREAD_MOST);
+	if (spread_of(sender) > 1) {
+		pace->spread = spread_of(sender);
+		pace->spread_by_turns = sender->spread > 1;
 		pace->spread_ns = pace->event_ns;
 	}
-	pace_granter_add(&pace->granter, &message->flow, sender && sender->spread > 1 ? &sender->held_bytes : NULL,
+	pace_granter_add(&pace->granter, &message->flow, spread_of(sender) > 1 ? &sender->held_bytes : NULL,
 			 total_bytes, now_ns);
 	if (message->unscheduled_bytes) {
 		pace_granter_charge(&pace->granter, &message->flow, message->unscheduled_bytes);
@@ -455,13 +472,12 @@ void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t g
 	pthread_mutex_unlock(&pace->lock);
 }
 
-uint64_t pace_flight(struct pace *pace, unsigned spread)
+uint64_t pace_flight(struct pace *pace, const struct pace_sender *sender)
 {
 	uint64_t bytes = atomic_load_explicit(&pace->flight_bytes, memory_order_relaxed);
+	unsigned spread = spread_of(sender);
 
-	if (spread < 2)
-		spread = atomic_load_explicit(&pace->flight_spread, memory_order_relaxed);
-	return bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
+	return bytes * (spread > 1 ? spread : atomic_load_explicit(&pace->flight_spread, memory_order_relaxed));
 }
 
 bool pace_flight_lasts(struct pace *pace)
@@ -469,10 +485,17 @@ bool pace_flight_lasts(struct pace *pace)
 	return atomic_load_explicit(&pace->flight_lasts, memory_order_relaxed);
 }
 
-void pace_note_send(struct pace *pace, uint64_t now_ns)
+void pace_note_send(struct pace *pace, uint64_t host, uint64_t now_ns)
 {
-	if (pace)
+	if (pace) {
+		pace_fanout_note(&pace->fanout, host, now_ns);
 		atomic_store_explicit(&pace->sends_ns, now_ns, memory_order_relaxed);
+	}
+}
+
+unsigned pace_hosts_sent_to(struct pace *pace)
+{
+	return pace ? pace_fanout_count(&pace->fanout) : 1;
 }
 
 bool pace_has_one_sender(struct pace *pace)
@@ -487,10 +510,14 @@ bool pace_has_waiting(struct pace *pace)
 
 uint64_t pace_unscheduled(struct pace *pace, const struct pace_sender *sender)
 {
+	uint64_t bytes;
+
 	if (sender && (!pace->enabled ||
 		       (sender->host && sender->host == atomic_load_explicit(&pace->alone_host, memory_order_relaxed))))
 		return PACE_UNSCHEDULED_ALONE_BYTES;
-	return atomic_load_explicit(&pace->unscheduled_bytes, memory_order_relaxed);
+	bytes = atomic_load_explicit(&pace->unscheduled_bytes, memory_order_relaxed);
+	/* Not of those that take turns, which grants order. */
+	return sender && sender->spread < 2 ? min_u64(bytes * spread_of(sender), PACE_UNSCHEDULED_BYTES) : bytes;
 }
 
 void pace_join(struct pace *pace, struct pace_sender *sender)

@@ -31,8 +31,10 @@ struct pace;
 /* One sender: a connection's other end. Zeroed but for its host; it outlives its messages. */
 struct pace_sender {
 	uint64_t host;   /* set by the caller before pace_join; 0: not known */
-	unsigned spread; /* set by the caller: hosts that it sends to at a time; 0, 1: not known to send elsewhere */
-	unsigned place;  /* private: of its host, among PACE_HOSTS_MAX */
+	unsigned spread; /* set by the caller: hosts among which it takes turns, as aggregation does; 0, 1: not known */
+	unsigned
+		hosts; /* the same: that it sends to by its own word, as in an AlltoAll; counts where `spread` does not */
+	unsigned place;        /* private: of its host, among PACE_HOSTS_MAX */
 	unsigned coming_count; /* private: its messages that were added and not removed */
 	uint64_t held_bytes;   /* private: what it was granted and has not delivered, while it sends to several hosts */
 };
@@ -83,7 +85,9 @@ static inline uint64_t pace_granted(struct pace_message *message)
  * This process sends a long message over the device. Whoever sends to many has its own port to share, and those that send to
  * it most likely do the same: then more may be granted ahead where wake-ups are late. NULL is fine. Cheap, no lock.
  */
-void pace_note_send(struct pace *pace, uint64_t now_ns);
+void pace_note_send(struct pace *pace, uint64_t host, uint64_t now_ns);
+/* How many hosts that was lately (fanout.h). NULL: 1. Cheap, no lock. */
+unsigned pace_hosts_sent_to(struct pace *pace);
 /* Nobody competes for this device: one host alone sends to it, and only to this process. Cheap, no lock. */
 bool pace_has_one_sender(struct pace *pace);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
@@ -103,10 +107,10 @@ uint64_t pace_unscheduled(struct pace *pace, const struct pace_sender *sender);
 bool pace_has_waiting(struct pace *pace);
 /*
  * What each sender's kernel may have on its way at a time, because several compete for this device; 0: as much as it
- * likes. The caller tells its own kernel, which advertises no more. spread: hosts that this sender sends to at a time; 0, 1:
- * it is not known to send elsewhere, and counts twice where we send, too. Cheap, no lock.
+ * likes. The caller tells its own kernel, which advertises no more. One that sends to several hosts may have as many times
+ * more; one that is not known to counts twice where we send, too. Cheap, no lock.
  */
-uint64_t pace_flight(struct pace *pace, unsigned spread);
+uint64_t pace_flight(struct pace *pace, const struct pace_sender *sender);
 /*
  * The bytes of all senders together last for PACE_FLIGHT_LEAST_NS (flight.h), which reads are soon enough for; not, where the
  * port may be faster than is known. Cheap, no lock.

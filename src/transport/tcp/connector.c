@@ -312,6 +312,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	connection->id = connector->connection_id;
 	connection->listener_id = connector->handle.listener_id;
 	memcpy(connection->secret, connector->handle.secret, TCP_WIRE_SECRET_BYTES);
+	connection->s.host = connector->handle.host_id;
 	memcpy(connection->peer_host, connector->dials[0].welcome.host, TCP_WIRE_HOST_BYTES);
 	if (connector->handle.host_id == transport->host_id)
 		connection->peer_process = connector->handle.process_id;

@@ -49,7 +49,7 @@ static bool tell(struct tcp_connection *connection, struct tcp_stream *primary, 
  */
 static bool flight_is_bounded(const struct tcp_connection *connection)
 {
-	if (!connection->transport->bounds_windows || connection->r.spread > 1)
+	if (!connection->transport->bounds_windows || connection->r.sender.spread > 1)
 		return false;
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		const struct tcp_stream *stream = &connection->streams[i];

@@ -155,7 +155,7 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
 static void bound_flight(struct tcp_connection *connection, const struct tcp_message *message)
 {
 	const bool ends = message->received == message->size;
-	uint64_t bytes = pace_flight(connection->r.pace, connection->r.spread) / connection->active_count;
+	uint64_t bytes = pace_flight(connection->r.pace, &connection->r.sender) / connection->active_count;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
@@ -208,7 +208,6 @@ static void rts_match(struct tcp_connection *connection, struct tcp_message *mes
 		message->pace.sender = &r->sender;
 		message->pace.unscheduled_bytes = message->unscheduled;
 		message->pace.came_bytes = message->received;
-		r->sender.spread = r->spread;
 		pace_add(r->pace, &message->pace, message->size, now_ns);
 		bound_flight(connection, message);
 	}
@@ -358,6 +357,8 @@ static int rts_arrived(struct tcp_connection *connection, const struct tcp_frame
 	message->unit = frame->unit;
 	message->unscheduled = frame->unscheduled_bytes;
 	message->grant_told = frame->unscheduled_bytes;
+	/* Where no kernel bounds what is on its way, only the budget does. */
+	r->sender.hosts = connection->transport->bounds_windows ? frame->hosts : 1;
 	r->expected_bytes += frame->unscheduled_bytes;
 	r->next_sequence++;
 	r->open_messages++;

@@ -122,7 +122,8 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *prim
 				   .message = (uint32_t)request->sequence,
 				   .request = (uint8_t)(request - connection->requests),
 				   .tag = request->tag,
-				   .value = request->size };
+				   .value = request->size,
+				   .hosts = (uint8_t)pace_hosts_sent_to(connection->s.pace) };
 	uint64_t bytes = unscheduled(connection, request->size);
 	int unit = bytes ? find_place(connection, bytes) : -ENOBUFS;
 
@@ -213,12 +214,12 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	request->tag = tag;
 	request->sequence = s->next_sequence++;
 	request->granted = request->next_offset = request->unscheduled = 0;
-	if (unit >= 0)
+	if (unit >= 0) {
 		queue_eager(connection, primary, request, (unsigned)unit);
-	else
+	} else {
+		pace_note_send(s->pace, s->host, now_ns);
 		queue_rts(connection, primary, request);
-	if (unit < 0)
-		pace_note_send(s->pace, now_ns);
+	}
 	/* With others under way the caller is about to test one of them; a lone RTS goes out with their bytes then. */
 	if (request->done || !others || connection->watch.on || request->unscheduled)
 		tcp_sender_pump(connection, now_ns);

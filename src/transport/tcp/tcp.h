@@ -179,6 +179,7 @@ struct tcp_sender {
 	uint8_t primary;                             /* RTS and eager messages go here, in order */
 	struct tcp_window window;
 	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
+	uint64_t host;     /* whom we send to, as in the handle */
 	struct tcp_request
 		*buffered; /* done for its caller and open until FIN; always the first that is open; or NULL */
 	uint8_t *buffer;   /* a copy of its data */
@@ -195,8 +196,7 @@ struct tcp_receiver {
 	uint32_t coming;                      /* a set of messages: matched and not done */
 	uint32_t done_untold;                 /* done, and the sender is to hear of it */
 	TAILQ_HEAD(, tcp_message) unexpected; /* no receive matches, in order of sequence */
-	unsigned spread;        /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
-	uint64_t next_sequence; /* that the next RTS or eager message must have */
+	uint64_t next_sequence;               /* that the next RTS or eager message must have */
 	struct tcp_window window;
 	uint8_t *unscheduled;      /* TCP_UNSCHEDULED_WINDOW bytes: places by tcp_message.unit */
 	bool window_due;           /* what it holds is to be reported, however little has changed */

@@ -326,7 +326,7 @@ static void tcp_set(struct transport_connection *opaque, enum transport_setting 
 		connection->eager_bytes = min_u64(value, tcp_eager_most(connection->transport));
 		break;
 	case TRANSPORT_SET_SPREAD:
-		connection->r.spread = (unsigned)value;
+		connection->r.sender.spread = (unsigned)value;
 		break;
 	case TRANSPORT_SET_RATE_LIMIT:
 		for (unsigned i = 0; i < connection->stream_count; i++)

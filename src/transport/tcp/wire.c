@@ -109,7 +109,7 @@ int tcp_wire_welcome(struct codec *codec, struct tcp_wire_welcome *welcome)
 }
 
 /*
- * Frame: 0 type, 1 stream or request, 2 epoch or unit, 4 message, 8 value, and then what the direction needs: the
+ * Frame: 0 type, 1 stream or request (RTS: + 32 × the number of a step of hosts), 2 epoch or unit, 4 message, 8 value, and then what the direction needs: the
  * receiver's frames have 16 position[8]; the sender's 16 payload or unscheduled bytes[4], 20 tag[4].
  */
 static bool from_receiver(uint8_t type)
@@ -122,10 +122,23 @@ static bool names_request(uint8_t type)
 	return type == TCP_FRAME_RTS || type == TCP_FRAME_DATA;
 }
 
+static const uint8_t host_steps[8] = { 1, 2, 3, 4, 6, 8, 12, 16 };
+
+static uint8_t step_of(uint8_t hosts)
+{
+	uint8_t step = 0;
+
+	while (step < 7 && host_steps[step + 1] <= hosts)
+		step++;
+	return step;
+}
+
 void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES])
 {
 	bytes[0] = frame->type;
 	bytes[1] = frame->stream;
+	if (frame->type == TCP_FRAME_RTS)
+		bytes[1] = (uint8_t)(bytes[1] + TCP_WIRE_REQUESTS_MAX * step_of(frame->hosts));
 	bytes_put(bytes + 2, frame->epoch, 2);
 	bytes_put(bytes + 4, frame->message, 4);
 	bytes_put(bytes + 8, frame->value, 8);
@@ -147,6 +160,10 @@ int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct 
 		.value = bytes_get(bytes + 8, 8),
 	};
 
+	if (frame.type == TCP_FRAME_RTS) {
+		frame.hosts = host_steps[frame.request / TCP_WIRE_REQUESTS_MAX];
+		frame.request %= TCP_WIRE_REQUESTS_MAX;
+	}
 	if (frame.type == TCP_FRAME_NONE || frame.type >= TCP_FRAME_TYPE_COUNT ||
 	    frame.stream >= (names_request(frame.type) ? TCP_WIRE_REQUESTS_MAX : TCP_WIRE_STREAMS_MAX))
 		return -EBADMSG;

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-	TCP_WIRE_VERSION = 5,
+	TCP_WIRE_VERSION = 6,
 	TCP_WIRE_HANDLE_BYTES = 128,
 	TCP_WIRE_HELLO_BYTES = 128,
 	TCP_WIRE_WELCOME_BYTES = 256,
@@ -86,7 +86,7 @@ enum tcp_frame_type {
 	TCP_FRAME_NONE, /* never sent: all-zero bytes are no frame */
 	/* sender to receiver */
 	TCP_FRAME_EAGER,   /* message, tag, value: offset in the eager window, payload: the whole message */
-	TCP_FRAME_RTS,     /* message, request, tag, value: its size; unscheduled_bytes, unit */
+	TCP_FRAME_RTS,     /* message, request, tag, value: its size; unscheduled_bytes, unit, hosts */
 	TCP_FRAME_DATA,    /* message, request, value: offset, payload */
 	TCP_FRAME_SUSPECT, /* stream, epoch: stop it for good and answer DEAD */
 	/* receiver to sender; each also acknowledges: stream, epoch, position */
@@ -110,6 +110,7 @@ struct tcp_frame {
 		uint8_t stream;  /* SUSPECT and receiver's frames */
 		uint8_t request; /* RTS, DATA: which of the sender's requests; free again after DONE */
 	};
+	uint8_t hosts; /* RTS: that its sender sends to, 1 to 16, rounded down in steps of a third at most; 0 is 1 */
 	union {
 		uint16_t epoch; /* low half of that stream's epoch */
 		uint16_t unit;  /* RTS: where unscheduled bytes are kept that no receive matches */

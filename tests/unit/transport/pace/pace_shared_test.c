@@ -60,11 +60,11 @@ static void senders_to_other_processes_compete_too(void **state)
 	assert_int_equal(pace_new(&options, &b), 0);
 	pace_tick(a, NS_PER_S); /* finds the other */
 	pace_add(a, &first, QUANTUM, NS_PER_S);
-	assert_int_equal(pace_flight(a, 0), 0);
+	assert_int_equal(pace_flight(a, NULL), 0);
 	pace_add(b, &second, QUANTUM, NS_PER_S);
-	assert_int_equal(pace_flight(b, 0), (80 << 10) / 2);
+	assert_int_equal(pace_flight(b, NULL), (80 << 10) / 2);
 	pace_delivered(a, &first, 1, NS_PER_S + 1);
-	assert_int_equal(pace_flight(a, 0), (80 << 10) / 2);
+	assert_int_equal(pace_flight(a, NULL), (80 << 10) / 2);
 	pace_remove(a, &first);
 	pace_remove(b, &second);
 	pace_free(a);
@@ -101,7 +101,7 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 	pace_tick(paces[0], ++now_ns);
 	for (unsigned p = 0; p < 2; p++) {
 		assert_false(pace_has_one_sender(paces[p])); /* to others as well */
-		assert_int_equal(pace_flight(paces[p], 0), 0);
+		assert_int_equal(pace_flight(paces[p], NULL), 0);
 		assert_int_equal(pace_unscheduled(paces[p], &senders[p][0]), PACE_UNSCHEDULED_ALONE_BYTES);
 		assert_int_equal(state_of(paces[p]).sharing_processes, 3);
 	}
@@ -109,7 +109,7 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 	pace_add(paces[1], &second, QUANTUM, ++now_ns);
 	receive_from(paces[0], senders[0], 2, &now_ns);
 	for (unsigned p = 0; p < 2; p++)
-		assert_int_not_equal(pace_flight(paces[p], 0), 0);
+		assert_int_not_equal(pace_flight(paces[p], NULL), 0);
 	assert_int_equal(pace_unscheduled(paces[0], NULL), PACE_FLIGHT_LEAST_BYTES / 2);
 	/* Now the other process hears of several, too: of two, while there is one here. */
 	pace_join(paces[0], &other);
@@ -126,7 +126,7 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 		pace_tick(paces[1], now_ns += 2 * NS_PER_S);
 		receive_from(paces[0], senders[0], 2, &now_ns);
 	}
-	assert_int_equal(pace_flight(paces[0], 0), 0);
+	assert_int_equal(pace_flight(paces[0], NULL), 0);
 	pace_leave(paces[0], &other);
 	pace_free(silent);
 	for (unsigned p = 0; p < 2; p++) {

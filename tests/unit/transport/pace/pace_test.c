@@ -219,7 +219,7 @@ static void measured_budget_fits_the_link(void **state)
 		simulate(pace, senders, 7, links[i].rate_Bps, links[i].loop_ns, &now_ns, now_ns + NS_PER_S);
 		end = state_of(pace);
 		assert_in_range(end.budget_bytes, links[i].low_bytes, links[i].high_bytes);
-		assert_in_range(pace_flight(pace, 0), pace_flight_port_bytes(end.rate_Bps) / 7,
+		assert_in_range(pace_flight(pace, NULL), pace_flight_port_bytes(end.rate_Bps) / 7,
 				pace_flight_port_bytes(end.rate_Bps) / 7 * 2);
 		assert_in_range(end.rate_Bps, links[i].rate_Bps / 10 * 9, links[i].rate_Bps / 10 * 13);
 		assert_in_range(end.round_trip_ns, links[i].loop_ns, links[i].loop_ns + 150000);
@@ -271,10 +271,10 @@ static void late_wake_ups_raise_the_budget(void **state)
 	}
 	simulate(pace, senders, 4, rate_Bps, loop_ns, &now_ns, now_ns + 100 * NS_PER_MS);
 	assert_in_range(state_of(pace).budget_bytes, before_bytes / 2, before_bytes + 500000);
-	pace_note_send(pace, now_ns);
+	pace_note_send(pace, 1, now_ns);
 	/* 16 times 1.9 ms. */
 	assert_in_range(state_of(pace).budget_bytes, before_bytes + 3200000, before_bytes + 4200000);
-	pace_note_send(NULL, now_ns);
+	pace_note_send(NULL, 1, now_ns);
 	pace_free(pace);
 }
 
@@ -339,6 +339,12 @@ static void who_sends_to_several_hosts_may_have_more(void **state)
 	messages[1] = (struct pace_message){ .sender = &everywhere };
 	pace_add(pace, &messages[1], QUANTUM, ++now_ns);
 	assert_in_range(state_of(pace).budget_bytes, before_bytes / 2, before_bytes * 3 / 2);
+	/* By its own word, of the 64 ms of a host that takes no turns. */
+	pace_remove(pace, &messages[1]);
+	everywhere.hosts = 4;
+	messages[1] = (struct pace_message){ .sender = &everywhere };
+	pace_add(pace, &messages[1], QUANTUM, ++now_ns);
+	assert_in_range(state_of(pace).budget_bytes, 4 * 64 * 100000, 4 * 64 * 150000);
 	for (size_t i = 0; i < 3; i++)
 		pace_remove(pace, &messages[i]);
 	pace_free(pace);
@@ -355,31 +361,32 @@ static void senders_that_compete_are_bounded_in_flight(void **state)
 	(void)state;
 	options.speed_Bps = 125000000;
 	assert_int_equal(pace_new(&options, &pace), 0);
-	assert_int_equal(pace_flight(pace, 0), 0);
+	assert_int_equal(pace_flight(pace, NULL), 0);
 	for (size_t i = 0; i < 4; i++) {
 		messages[i].sender = &senders[i];
 		pace_add(pace, &messages[i], QUANTUM, ++now_ns);
 	}
-	assert_int_equal(pace_flight(pace, 0), (80 << 10) / 4);
-	assert_int_equal(pace_flight(pace, 1), (80 << 10) / 4);
-	assert_int_equal(pace_flight(pace, 3), 3 * (80 << 10) / 4); /* the others of its bytes go elsewhere */
-	assert_int_equal(pace_flight(pace, 100), 16 * (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, NULL), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, NULL), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, &(struct pace_sender){ .spread = 3 }),
+			 3 * (80 << 10) / 4); /* the others of its bytes go elsewhere */
+	assert_int_equal(pace_flight(pace, &(struct pace_sender){ .spread = 100 }), 16 * (80 << 10) / 4);
 	/* Who sends, too, keeps acknowledgements waiting. */
-	pace_note_send(pace, now_ns - 50 * NS_PER_MS);
+	pace_note_send(pace, 1, now_ns - 50 * NS_PER_MS);
 	pace_tick(pace, ++now_ns);
-	assert_int_equal(pace_flight(pace, 0), 2 * (80 << 10) / 4);
-	assert_int_equal(pace_flight(pace, 1), 2 * (80 << 10) / 4);
-	assert_int_equal(pace_flight(pace, 3), 3 * (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, NULL), 2 * (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, NULL), 2 * (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, &(struct pace_sender){ .spread = 3 }), 3 * (80 << 10) / 4);
 	pace_tick(pace, now_ns += 60 * NS_PER_MS);
-	assert_int_equal(pace_flight(pace, 1), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, NULL), (80 << 10) / 4);
 	pace_add(pace, &more, QUANTUM, ++now_ns); /* a second message of one sender: still four */
-	assert_int_equal(pace_flight(pace, 0), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, NULL), (80 << 10) / 4);
 	for (size_t i = 0; i < 4; i++)
 		pace_remove(pace, &messages[i]);
 	/* What is left comes from one host, which is alone when that has lasted. */
 	now_ns += NS_PER_S;
 	pace_delivered(pace, &more, 1, now_ns);
-	assert_int_equal(pace_flight(pace, 0), 0);
+	assert_int_equal(pace_flight(pace, NULL), 0);
 	pace_remove(pace, &more);
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(senders[i].coming_count, 0);
@@ -401,7 +408,7 @@ static void the_only_host_is_alone_from_the_first_message_on(void **state)
 		messages[i].sender = &senders[i];
 		pace_join(pace, &senders[i]);
 		pace_add(pace, &messages[i], QUANTUM, NS_PER_S + i);
-		assert_int_equal(pace_flight(pace, 0), i < 2 ? 0 : (80 << 10) / 3);
+		assert_int_equal(pace_flight(pace, NULL), i < 2 ? 0 : (80 << 10) / 3);
 	}
 	for (unsigned i = 3; i--;) {
 		pace_remove(pace, &messages[i]);
@@ -427,12 +434,12 @@ static void a_long_path_holds_more(void **state)
 		pace_note_path(pace, 0);
 		pace_note_path(pace, NS_PER_MS);
 		pace_add(pace, &messages[1], QUANTUM, NS_PER_S + 1);
-		assert_int_equal(pace_flight(pace, 0), 1250000);
+		assert_int_equal(pace_flight(pace, NULL), 1250000);
 		pace_remove(pace, &messages[0]);
 		pace_note_path(pace, 20000);
 		pace_note_path(pace, NS_PER_MS);
 		pace_remove(pace, &messages[1]);
-		assert_int_equal(pace_flight(pace, 0), known ? 125000 : (80 << 10) / 2);
+		assert_int_equal(pace_flight(pace, NULL), known ? 125000 : (80 << 10) / 2);
 		assert_int_equal(pace_flight_lasts(pace), known);
 		pace_free(pace);
 		memset(&messages[0].flow, 0, sizeof(messages[0].flow));
@@ -457,7 +464,7 @@ static void who_competed_before_a_rest_competes_after_it(void **state)
 			memset(&messages[i], 0, sizeof(messages[i]));
 			messages[i].sender = &senders[i];
 			pace_add(pace, &messages[i], QUANTUM, ++now_ns);
-			assert_int_equal(pace_flight(pace, 0), round || i ? (80 << 10) / 2 : 0);
+			assert_int_equal(pace_flight(pace, NULL), round || i ? (80 << 10) / 2 : 0);
 		}
 		pace_remove(pace, &messages[1]);
 		pace_remove(pace, &messages[0]); /* the last is the first of the next round */
@@ -468,7 +475,7 @@ static void who_competed_before_a_rest_competes_after_it(void **state)
 		memset(&messages[0], 0, sizeof(messages[0]));
 		messages[0].sender = &senders[0];
 		pace_add(pace, &messages[0], QUANTUM, now_ns += 60 * NS_PER_MS);
-		assert_int_equal(pace_flight(pace, 0), i < 2 ? (80 << 10) / 2 : 0);
+		assert_int_equal(pace_flight(pace, NULL), i < 2 ? (80 << 10) / 2 : 0);
 		pace_remove(pace, &messages[0]);
 	}
 	pace_free(pace);

@@ -459,13 +459,13 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	pace_join(pace, &harness->receiver->r.sender);
 	pace_join(pace, &others);
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_int_equal(pace_flight(pace, 1), 0);
+	assert_int_equal(pace_flight(pace, NULL), 0);
 	assert_int_equal(harness->receiver->r.unscheduled_told, pace_unscheduled(pace, NULL));
 
 	pace_add(pace, &message, 100, harness->now_ns);
 	for (unsigned i = 0; i < 3; i++)
 		harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_true(pace_flight(pace, 1) > 0);
+	assert_true(pace_flight(pace, NULL) > 0);
 	assert_true(pace_unscheduled(pace, NULL) < PACE_UNSCHEDULED_BYTES);
 	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	harness->transport.bounds_windows = false; /* an older kernel */
@@ -490,10 +490,10 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	pace_remove(pace, &more);
 	pace_leave(pace, &third);
 	/* A sender to many takes its turns. */
-	harness->receiver->r.spread = 2;
+	harness->receiver->r.sender.spread = 2;
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
-	harness->receiver->r.spread = 0;
+	harness->receiver->r.sender.spread = 0;
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	/* Somebody waits for a grant. */
@@ -508,7 +508,7 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 		harness->now_ns += NS_PER_S;
 		harness_exchange(harness, 5, HARNESS_BYTES, true);
 	}
-	assert_int_equal(pace_flight(pace, 1), 0);
+	assert_int_equal(pace_flight(pace, NULL), 0);
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
 	assert_true(pace_unscheduled(pace, NULL) < PACE_UNSCHEDULED_BYTES);
 	pace_leave(pace, &others);

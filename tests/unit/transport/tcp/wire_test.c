@@ -181,6 +181,8 @@ static void every_frame_survives(void **state)
 			in.position = UINT64_MAX - 1;
 		else
 			in.tag = -7;
+		if (type == TCP_FRAME_RTS)
+			in.hosts = 16;
 		if (type == TCP_FRAME_DATA || type == TCP_FRAME_EAGER || type == TCP_FRAME_RTS)
 			in.payload_bytes = 1 << 30;
 		tcp_wire_put_frame(&in, bytes);
@@ -207,6 +209,22 @@ static void sequence_numbers_are_found_from_their_low_half(void **state)
 	assert_true((uint32_t)(TCP_WIRE_FIRST_SEQUENCE + 600) < 600); /* they have wrapped */
 }
 
+static void hosts_of_an_rts_are_rounded_down(void **state)
+{
+	static const uint8_t rounded[] = { 1, 1, 2, 3, 4, 4, 6, 6, 8, 8, 8, 8, 12, 12, 12, 12, 16, 16 };
+	uint8_t bytes[TCP_WIRE_FRAME_BYTES];
+
+	(void)state;
+	for (uint8_t hosts = 0; hosts < sizeof(rounded); hosts++) {
+		struct tcp_frame frame = { .type = TCP_FRAME_RTS, .request = 17, .hosts = hosts }, out;
+
+		tcp_wire_put_frame(&frame, bytes);
+		assert_int_equal(tcp_wire_get_frame(bytes, &out), 0);
+		assert_int_equal(out.hosts, rounded[hosts]);
+		assert_int_equal(out.request, 17);
+	}
+}
+
 static void payload_belongs_to_eager_and_data_alone(void **state)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_RTS, .value = 9, .unscheduled_bytes = 10 }, out;
@@ -221,7 +239,7 @@ static void payload_belongs_to_eager_and_data_alone(void **state)
 	frame = (struct tcp_frame){ .type = TCP_FRAME_DATA };
 	tcp_wire_put_frame(&frame, bytes);
 	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
-	frame = (struct tcp_frame){ .type = TCP_FRAME_RTS, .request = TCP_WIRE_REQUESTS_MAX };
+	frame = (struct tcp_frame){ .type = TCP_FRAME_DATA, .payload_bytes = 1, .request = TCP_WIRE_REQUESTS_MAX };
 	tcp_wire_put_frame(&frame, bytes);
 	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
 	frame = (struct tcp_frame){ .type = TCP_FRAME_ACK, .stream = TCP_WIRE_STREAMS_MAX };
@@ -240,6 +258,7 @@ int main(void)
 		cmocka_unit_test(a_welcome_survives_and_its_rails_are_bounded),
 		cmocka_unit_test(every_frame_survives),
 		cmocka_unit_test(sequence_numbers_are_found_from_their_low_half),
+		cmocka_unit_test(hosts_of_an_rts_are_rounded_down),
 		cmocka_unit_test(payload_belongs_to_eager_and_data_alone),
 	};
 
