@@ -30,7 +30,7 @@ static const char *stat_field(const char *text, unsigned number)
 	return at ? at + 1 : NULL;
 }
 
-static int stat_number(const char *text, unsigned number, uint64_t *ret)
+int process_stat_number(const char *text, unsigned number, uint64_t *ret)
 {
 	const char *at = stat_field(text, number);
 	char word[24];
@@ -43,7 +43,7 @@ static int stat_number(const char *text, unsigned number, uint64_t *ret)
 
 static int start_in_stat(const char *text, uint64_t *ret)
 {
-	return stat_number(text, STAT_START_FIELD, ret);
+	return process_stat_number(text, STAT_START_FIELD, ret);
 }
 
 /* It has ended, and its parent has not asked how. So looks also a process whose first thread alone has ended. */
@@ -52,8 +52,8 @@ static bool is_zombie(const char *text)
 	const char *state = stat_field(text, STAT_STATE_FIELD);
 	uint64_t threads = 0;
 
-	return state && (*state == 'Z' || *state == 'X') && stat_number(text, STAT_THREADS_FIELD, &threads) == 0 &&
-	       threads <= 1;
+	return state && (*state == 'Z' || *state == 'X') &&
+	       process_stat_number(text, STAT_THREADS_FIELD, &threads) == 0 && threads <= 1;
 }
 
 /* -ENOENT: no such process, or one that has ended. */

@@ -37,6 +37,11 @@ uint32_t process_user(void);
 /* The same by the text of /proc/self/uid_map. Pure. */
 uint32_t process_user_outside(const char *map, uint32_t inside);
 
+/*
+ * A field of the text of /proc/PID/stat, as proc(5) counts them, that is a number; from 3 on. -EINVAL: there is none. Pure.
+ */
+int process_stat_number(const char *text, unsigned field, uint64_t *ret);
+
 /* A process of this namespace has certainly ended, if only its number is known. False also means: cannot tell. */
 bool process_has_ended(uint32_t pid);
 

@@ -10,6 +10,7 @@
 #include "command/file.h"
 #include "command/interrupt.h"
 #include "command/json.h"
+#include "command/measure_others.h"
 #include "command/measure_text.h"
 #include "command/source.h"
 #include "measure/measure.h"
@@ -42,14 +43,16 @@ struct measurement {
 	struct diag no_rdma; /* the same of RDMA devices */
 	struct diag no_rdma_of_gpu;
 	bool simulated;
-	struct cluster *cluster; /* for the profile; NULL: not said */
-	char path[PATH_MAX];     /* where the profile went; "" nowhere */
+	struct measure_others *others; /* NULL: of a simulated machine, which nobody else uses */
+	struct cluster *cluster;       /* for the profile; NULL: not said */
+	char path[PATH_MAX];           /* where the profile went; "" nowhere */
 };
 
 static void measurement_fini(struct measurement *measurement)
 {
 	for (size_t i = 0; i < measurement->probe_count; i++)
 		measurement->probes[i]->ops->close(measurement->probes[i]);
+	measure_others_free(measurement->others);
 	measure_report_fini(&measurement->report);
 	topology_fini(&measurement->topology);
 	cluster_free(measurement->cluster);
@@ -92,6 +95,9 @@ static int open_here(struct measurement *measurement)
 	r = discover(NULL, &measurement->topology, NULL, &(enum discover_source){ DISCOVER_HERE }, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "this machine cannot be looked at");
+	r = measure_others_begin("", &measurement->others);
+	if (r < 0)
+		return command_failed(NULL, r, "what else runs on this machine cannot be looked at");
 	r = probe_cuda_open(&measurement->topology, &interrupt_wanted, NULL, &cuda, &measurement->no_gpu);
 	if (!r)
 		measurement->probes[measurement->probe_count++] = cuda;
@@ -256,7 +262,9 @@ static int measure(const struct command_call *call, struct measurement *measurem
 		   FILE *profile_out)
 {
 	FILE *out = to_standard_output(call) ? stderr : profile_out;
+	struct measure_others_uses others = { 0 };
 	struct measure_result result = {
+		.others = &others,
 		.topology = &measurement->topology,
 		.report = &measurement->report,
 		.path = measurement->path,
@@ -279,6 +287,8 @@ static int measure(const struct command_call *call, struct measurement *measurem
 	r = measure_run(&measurement->topology, measurement->probes, measurement->probe_count, &options,
 			&measurement->report);
 	interrupt_release();
+	if (measurement->others)
+		measure_others_end(measurement->others, &measurement->topology, &others);
 	measure_text_end(&progress);
 	if (r < 0)
 		return command_failed(NULL, r, "the measurement failed");

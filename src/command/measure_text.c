@@ -5,6 +5,7 @@
 #include "command/command.h"
 #include "command/doctor/doctor.h"
 #include "command/json.h"
+#include "command/measure_others.h"
 #include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/show/view.h"
@@ -323,7 +324,7 @@ static void answer(const struct measure_result *result, struct answer *ret)
 	size_t disturbed = findings_of(report, MEASURE_DISTURBED),
 	       contradictions = findings_of(report, MEASURE_CONTRADICTION);
 	struct rates rates = rates_of(result->topology);
-	char text[48];
+	char text[48], subjects[200];
 
 	*ret = (struct answer){ .text = "" };
 	if (!report->run_count) {
@@ -332,11 +333,14 @@ static void answer(const struct measure_result *result, struct answer *ret)
 	}
 	if (report->stopped || report->out_of_time)
 		answer_add(ret, "%s before all was measured. ", report->stopped ? "Interrupted" : "Out of time");
+	measure_others_subjects(result->others, subjects, sizeof(subjects));
+	if (disturbed || *subjects)
+		answer_add(ret, "%s used %s meanwhile", *subjects ? "Other processes" : "Something else",
+			   *subjects ? subjects : "this machine");
 	if (disturbed)
-		answer_add(
-			ret,
-			"Something else used this machine meanwhile, %s could not be used: measure again when it is idle. ",
-			answer_count(disturbed, "measurement", text));
+		answer_add(ret, ", %s could not be used", answer_count(disturbed, "measurement", text));
+	if (disturbed || *subjects)
+		answer_add(ret, ": measure again when it is idle. ");
 	if (contradictions)
 		answer_add(ret, "%s of rates in the list below cannot both be right. ",
 			   answer_count(contradictions, "pair", text));
@@ -363,6 +367,7 @@ int measure_print(const struct command_call *call, const struct measure_result *
 	print_limits(result->topology, out);
 	print_matrices(result->topology, &term, out);
 	print_findings(report, out);
+	measure_others_print(result->others, out);
 	fprintf(out, "\n%zu experiments, %zu runs, %zu repeated, %.1f s%s\n", report->experiment_count,
 		report->run_count, report->repeat_count, (double)report->time_ns / 1e9,
 		report->stopped       ? "; interrupted"
@@ -390,11 +395,11 @@ int measure_print_json(const struct measure_result *result, FILE *out)
 							  json_text(at->subject), "text", json_text(at->text)));
 	}
 	json_object_set_new(value, "measurement",
-			    json_pack("{sI sI sI sf sb sb so}", "experiments", (json_int_t)report->experiment_count,
+			    json_pack("{sI sI sI sf sb sb so so}", "experiments", (json_int_t)report->experiment_count,
 				      "runs", (json_int_t)report->run_count, "repeats",
 				      (json_int_t)report->repeat_count, "seconds", (double)report->time_ns / 1e9,
 				      "stopped", report->stopped, "out_of_time", report->out_of_time, "findings",
-				      findings));
+				      findings, "others", measure_others_json(result->others)));
 	json_object_set_new(value, "profile", json_known_text(result->path));
 	json_object_set_new(value, "no_gpu", json_known_text(result->no_gpu));
 	return json_print("tributary-measure 1", value, out);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 struct command_call;
+struct measure_others_uses;
 
 struct measure_text {
 	FILE *out;
@@ -26,6 +27,7 @@ void measure_text_end(struct measure_text *text);
 struct measure_result {
 	const struct topology *topology;
 	const struct measure_report *report;
+	const struct measure_others_uses *others;
 	const char *path;   /* of the profile; "": none was written */
 	const char *no_gpu; /* why no GPU was measured; "" */
 };
