@@ -77,10 +77,12 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
  * called before any member has its group, and an error of it at one member is one for all. So where a group stands, all
  * members have told theirs, and the same; who knows how many there are to be told knows by rank_count whether all were.
  */
+struct aggregate_facts;
 struct aggregate_terms {
 	size_t rank_count; /* whom this member tells; 0: not all that it should */
-	/* gain_permille: gain.h; rank_count: of all members together. 0 or -errno. */
-	int (*tell)(void *arg, unsigned gain_permille, size_t rank_count);
+	uint64_t tuning; /* the tuning tables that all of them have, as a number; 0: they have not the same, or none */
+	/* 0 or -errno. */
+	int (*tell)(void *arg, const struct aggregate_facts *agreed);
 	void *arg;
 };
 /* Before connect. Without it rank_count is 0. */
@@ -93,6 +95,7 @@ struct aggregate_facts {
 	uint64_t uplink_Bps;    /* the narrowest; 0: not known */
 	unsigned gain_permille; /* gain.h: agreed */
 	size_t rank_count;      /* of the terms of all members: agreed */
+	uint64_t tuning;        /* of the terms of all members if they are equal, else 0: agreed */
 	double host_share, uplink_share; /* bytes each direction over the operation's bytes, the busiest of each */
 	const char *unknown_host;        /* the first host that the cluster file does not name, or NULL */
 };

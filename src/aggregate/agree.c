@@ -40,6 +40,7 @@ static void facts_of_self(const struct bootstrap *bootstrap, struct member_wire_
 		.verify = setup->params->verify,
 		.as_said = !setup->params->aggregate_measure,
 		.rank_count = (uint32_t)bootstrap->listener->terms.rank_count,
+		.tuning = bootstrap->listener->terms.tuning,
 	};
 	memcpy(ret->host, bootstrap->engine->host_name, sizeof(ret->host));
 	if (setup->ops->device_properties(setup->transport, bootstrap->listener->device, &properties) == 0) {
@@ -347,10 +348,14 @@ static int tell(struct bootstrap *bootstrap, struct group *group)
 	const struct aggregate_terms *terms = &bootstrap->listener->terms;
 	int r;
 
-	for (size_t i = 0; i < group->count; i++)
+	group->facts.tuning = group->members[0].facts.tuning;
+	for (size_t i = 0; i < group->count; i++) {
 		group->facts.rank_count += group->members[i].facts.rank_count;
+		if (group->members[i].facts.tuning != group->facts.tuning)
+			group->facts.tuning = 0;
+	}
 	group->facts.gain_permille = group_gain(group, true);
-	r = terms->tell ? terms->tell(terms->arg, group->facts.gain_permille, group->facts.rank_count) : 0;
+	r = terms->tell ? terms->tell(terms->arg, &group->facts) : 0;
 	return r < 0 ? bootstrap_fail(bootstrap, -r, "host %s cannot tell its ranks what was agreed on: %s",
 				      bootstrap->engine->host_name, strerror(-r))
 		     : 0;

@@ -51,7 +51,8 @@ static void facts_codec(struct codec *codec, struct member_wire_facts *facts)
 	CODEC_NUMBER(codec, facts->rank_count, 4);
 	codec_text(codec, facts->host, sizeof(facts->host));
 	codec_text(codec, facts->device, sizeof(facts->device));
-	codec_zeros(codec, 32);
+	CODEC_NUMBER(codec, facts->tuning, 8);
+	codec_zeros(codec, 24);
 	codec_check(codec, facts->leaf >= AGGREGATE_LEAF_NO_CLUSTER);
 	settings_check(codec, facts->flat_bytes, facts->segment_bytes);
 }

@@ -85,6 +85,12 @@ void params_load(const struct params_source *source, void (*complain)(void *arg,
  */
 uint64_t params_replace_ns(const struct params *params);
 
+/* The hash of the table that TRIBUTARY_TUNING names; 0: none. */
+static inline uint64_t params_tuning_named(const struct params *params)
+{
+	return params->tuning > PARAMS_TUNING_AUTO ? params->tuning : 0;
+}
+
 /* The process environment as a source. */
 struct params_source params_from_environment(void);
 

@@ -239,9 +239,11 @@ static void say_what_is_there(const struct plugin_collnet_listener *listener, co
 }
 
 /* The ranks of this host call nothing of collnet, and their tuners have to decide as all others do. */
-static int tell_ranks(void *audience, unsigned gain_permille, size_t rank_count)
+static int tell_ranks(void *audience, const struct aggregate_facts *facts)
 {
-	const struct steer_agreed agreed = { .gain_permille = gain_permille, .rank_count = (unsigned)rank_count };
+	const struct steer_agreed agreed = { .gain_permille = facts->gain_permille,
+					     .rank_count = (unsigned)facts->rank_count,
+					     .tuning = facts->tuning };
 
 	return steer_collnet_tell(audience, &agreed);
 }
@@ -260,6 +262,7 @@ static int connect_group(struct plugin_collnet_listener *listener, size_t count,
 	if (!failed && listener->listener) {
 		steer_collnet_audience(listener->comm_id, &audience);
 		terms.rank_count = audience.count;
+		terms.tuning = audience.tuning;
 		terms.arg = &audience;
 		aggregate_set_terms(listener->listener, &terms);
 		r = aggregate_connect(listener->listener, count, handles, ret, reason);

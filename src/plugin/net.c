@@ -9,9 +9,11 @@
 #include "plugin/result.h"
 #include "plugin/steer.h"
 #include "plugin/state.h"
+#include "transport/tcp/wire.h"
 #include "transport/transport.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 
 /* NCCL's bits are handed to the transport as they are. */
@@ -220,6 +222,25 @@ enum nccl_result plugin_net_listen(int device, void *handle, void **ret_listener
 	return plugin_result(r);
 }
 
+/*
+ * Between hosts nothing but this shows that all ranks follow the same table (steer/tuning.h). With another one NCCL would
+ * choose differently there, and wait without end.
+ */
+static int tuning_check(const uint8_t *handle)
+{
+	const uint64_t own = params_tuning_named(plugin_state_params()), other = tcp_wire_peek_tuning(handle);
+	char host[TCP_WIRE_HOST_BYTES];
+	uint16_t version;
+
+	if (own == other)
+		return 0;
+	tcp_wire_peek_host(handle, host, &version);
+	log_warn("A peer on host %s has TRIBUTARY_TUNING=%" PRIx64 ", and this one %" PRIx64
+		 " (0: no table): give all ranks the same (mpirun -x TRIBUTARY_TUNING)",
+		 host, other, own);
+	return -EPROTO;
+}
+
 enum nccl_result plugin_net_connect(int device, int traffic_class, void *handle, void **ret_connection)
 {
 	int saved_errno = errno, r;
@@ -235,6 +256,11 @@ enum nccl_result plugin_net_connect(int device, int traffic_class, void *handle,
 	r = plugin_state_get(&transport);
 	if (r == 0) {
 		r = plugin_state_ops()->connect(transport, device, traffic_class, handle, &connection);
+		if (r == 0 && tuning_check(handle) < 0) { /* it is a handle of ours */
+			plugin_state_ops()->close_connection(connection);
+			connection = NULL;
+			r = -EPROTO;
+		}
 		if (r < 0 || !connection)
 			plugin_state_put(); /* a connection holds the transport, a way to it does not */
 	}

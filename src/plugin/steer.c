@@ -141,6 +141,9 @@ static void enter(struct steer_thread *thread, uint64_t comm_id)
 		record->reason = steer_here.setup.reason;
 	else if (!record->reason && shrunk)
 		record->reason = STEER_REASON_SHRINK;
+	for (int kind = 0; kind < STEER_TUNING_KINDS && !shrunk; kind++)
+		record->tuning[kind] = steer_here.setup.tuning.numbers[kind];
+	record->named = steer_here.setup.tuning.is_named && record->tuning[STEER_TUNING_ALONE];
 	thread->graph_fd = record->reason ? -1 : steer_memory_file(STEER_GRAPH_BYTES, thread->graph_path);
 	if (!record->reason && thread->graph_fd < 0)
 		record->reason = STEER_REASON_NO_ROOM;
@@ -157,7 +160,8 @@ static void enter(struct steer_thread *thread, uint64_t comm_id)
 
 bool steer_wants_communicators(void)
 {
-	return atomic_load_explicit(&steer_here.ready, memory_order_acquire) && steer_here.setup.level == STEER_FULL;
+	return atomic_load_explicit(&steer_here.ready, memory_order_acquire) &&
+	       (steer_here.setup.level == STEER_FULL || steer_tuning_is_there(&steer_here.setup.tuning));
 }
 
 void steer_begin(uint64_t comm_id)
@@ -171,7 +175,7 @@ void steer_begin(uint64_t comm_id)
 	pthread_mutex_unlock(&steer_here.lock);
 	if (thread) {
 		steer_thread_idle(thread);
-		thread->has_decision = false;
+		thread->has_decision = thread->cannot_follow = false;
 		pthread_mutex_lock(&steer_here.lock);
 		enter(thread, comm_id);
 		pthread_mutex_unlock(&steer_here.lock);
@@ -214,13 +218,16 @@ static const char *topology_file(struct steer_thread *thread)
 
 static const char *graph_file(struct steer_thread *thread)
 {
-	if (steer_here.setup.settings.users_graph)
-		return users(STEER_GRAPH_VARIABLE);
-	if (thread && thread->state == STEER_THREAD_TOPOLOGY && steer_here.setup.level == STEER_FULL) {
+	const struct steer_setup *setup = &steer_here.setup;
+
+	if (thread && thread->state == STEER_THREAD_TOPOLOGY &&
+	    (steer_plans(setup) || steer_tuning_is_there(&setup->tuning))) {
 		thread->state = STEER_THREAD_DECIDED;
-		if (!steer_here.setup.machine.shaped_text)
+		if (!setup->machine.shaped_text)
 			decide_aloud(thread);
 	}
+	if (setup->settings.users_graph)
+		return users(STEER_GRAPH_VARIABLE);
 	return thread ? thread->graph : NULL;
 }
 

@@ -36,7 +36,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct diag;
 struct params_source;
+struct steer_table;
 
 /* From the environment plugin's init. nccl_version: 22809. */
 void steer_environment_half(unsigned nccl_version);
@@ -76,10 +78,30 @@ struct steer_agreed;
 void steer_collnet_audience(uint64_t comm_id, struct steer_audience *ret);
 int steer_collnet_tell(const struct steer_audience *audience, const struct steer_agreed *agreed);
 /*
- * From the tuner's init: the gain that all rank_count ranks know of, or 0 for all of them. An error: others may know, and
+ * From the tuner's init: what all rank_count ranks know of, or zeros for all of them. An error: others may know, and
  * this rank does not.
  */
-int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain_permille);
+int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, struct steer_agreed *ret);
+
+/*
+ * From the tuner's init: the table that the communicator follows, which all its ranks are known to have (steer/tuning.h).
+ * agreed: what steer_collnet_agreed said. An error: this rank cannot do as others may do; why in *why, a sentence.
+ */
+struct steer_shape {
+	uint64_t comm_id;
+	size_t rank_count, host_count;
+};
+struct steer_tuned {
+	const struct steer_table *table; /* lives as long as the process; NULL: NCCL's own choices */
+	/* Which of the communicator's questions is the first that it is followed in. */
+	enum steer_tuned_from {
+		STEER_TUNED_FROM_FIRST,
+		STEER_TUNED_FROM_SECOND,  /* the first question is left to NCCL, and shows who lacks it */
+		STEER_TUNED_FROM_COLLNET, /* the first one in which NCCL allows collnet: it was set up on all hosts */
+	} from;
+};
+int steer_tuning_of(const struct steer_shape *shape, const struct steer_agreed *agreed, struct steer_tuned *ret,
+		    struct diag *why);
 
 /* The id that NCCL gives to every child that ncclCommShrink makes of this communicator. Pure. */
 uint64_t steer_shrink_id(uint64_t parent_id);

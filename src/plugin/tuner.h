@@ -12,8 +12,11 @@
  *     from host to host; what they say has reached NCCL's table by way of the graph files, whose speeds NCCL reduces to
  *     the least of all hosts.
  *   - One node, and steering has published a plan there: all ranks have the same one.
+ *   - A tuning table, which all ranks are known to have (steer_tuning_of): what it names becomes the cheapest, where NCCL
+ *     allows it, ahead of these rules; also channels, and chunks where NCCL asks for them. Of operations that NCCL has
+ *     put together nothing was measured.
  *   - Chunks of CollNetChain are no longer than the operation (predict_chunk_bytes), where NCCL asks for their size.
- *   - The number of channels and the model's constants are left to NCCL: nothing that was measured says better.
+ *   - Else the number of channels, and always the model's constants, are left to NCCL.
  *
  * Threads: init and fini from any thread; plugin_tuner_edit from several at once. No call blocks; errno is kept.
  */
@@ -32,6 +35,9 @@
 struct plugin_tuner {
 	struct predict_tuner look;
 	uint64_t comm_id;
+	const struct steer_table *table; /* NULL: none */
+	atomic_uint from;                /* enum steer_tuned_from: until then it is not followed; then 0 */
+	atomic_uint_least64_t chunk;     /* of the last question: tuner.c */
 	/* Questions of AllReduces so far in which NCCL allowed no collnet; stays at its greatest value once it did. */
 	atomic_uint without_collnet;
 	bool is_restricted; /* NCCL_ALGO or NCCL_PROTO is set */
@@ -54,10 +60,15 @@ void plugin_tuner_look(const struct steer_facts *facts, size_t rank_count, size_
 		       const struct predict_constants *constants, struct predict_tuner *ret);
 
 /*
- * tuner NULL: the table stays as it is, as it does in a forked child. Says once if this communicator, over several nodes,
+ * tuner NULL: the table stays as it is, as it does in a forked child. *ret_channels: written where NCCL's own number is not
+ * to count. Says once if this communicator, over several nodes,
  * has no collnet and another of this process has: NCCL gives a child as large as its parent none unless they share.
  */
 void plugin_tuner_edit(struct plugin_tuner *tuner, int collective, size_t bytes, int operations,
-		       const struct predict_table *table);
+		       const struct predict_table *table, int *ret_channels);
+
+/* The chunk of an operation, or part of one, of so many bytes, where NCCL would take chunk_bytes. */
+size_t plugin_tuner_chunk(struct plugin_tuner *tuner, int collective, size_t bytes, int algorithm, int protocol,
+			  size_t chunk_bytes);
 
 #endif

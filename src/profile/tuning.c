@@ -272,8 +272,9 @@ static int choice_read(const struct reader *reader, char *const *words, struct t
 		return fail(reader, "algorithm and protocol are both named, or both \"-\"");
 	if (parse_u64(words[5], 0, TUNING_CHANNELS_MAX, &channels) < 0)
 		return fail(reader, "channels are a number from 0 to %d", TUNING_CHANNELS_MAX);
-	if (parse_u64(words[6], 0, TUNING_CHUNK_MAX, &chunk_bytes) < 0)
-		return fail(reader, "chunks have 0 to %zu bytes", TUNING_CHUNK_MAX);
+	if (parse_u64(words[6], 0, TUNING_CHUNK_MAX, &chunk_bytes) < 0 ||
+	    (chunk_bytes && chunk_bytes < TUNING_CHUNK_MIN))
+		return fail(reader, "chunks have 0, or %zu to %zu bytes", TUNING_CHUNK_MIN, TUNING_CHUNK_MAX);
 	if (choice->algorithm < 0 && (channels || chunk_bytes))
 		return fail(reader, "channels and chunks are those of a named algorithm: without one both are 0");
 	if (parse_u64(words[7], 0, UINT64_MAX, &choice->time_ns) < 0 ||

@@ -22,13 +22,15 @@ enum {
 	TUNING_CHANNELS_MAX = 64,
 	TUNING_MOST_BYTES = 1 << 16,
 };
+/* Less than NCCL's grain would be none at all. */
+#define TUNING_CHUNK_MIN ((size_t)4096)
 #define TUNING_CHUNK_MAX ((size_t)1 << 30)
 
 /* For one collective and size class. What NCCL does not allow is left to NCCL. */
 struct tuning_choice {
 	size_t bytes_max;             /* 2^k; 0: nothing is said of this size, which is left to NCCL */
 	int algorithm, protocol;      /* enum predict_algorithm, predict_protocol; both -1: NCCL's */
-	size_t channels;              /* 0: NCCL's */
+	size_t channels;              /* 0: NCCL's, as always with collnet and NVLS */
 	size_t chunk_bytes;           /* of the buffer's step, from NCCL 2.30.3 on; 0: NCCL's */
 	uint64_t time_ns, untuned_ns; /* as measured, with this choice and with NCCL's own; they inform */
 };

@@ -10,11 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 24 };
+enum { TEXT_BYTES = 48 };
 
 void steer_agreed_audience(const struct steer_snapshot *snapshot, struct steer_audience *ret)
 {
 	ret->count = 0;
+	ret->tuning = snapshot->members[0].record.tuning[STEER_TUNING_SEVERAL];
 	if (snapshot->member_count > STEER_MEMBERS_MAX || snapshot->dead_member_count)
 		return;
 	for (size_t i = 0; i < snapshot->member_count; i++) {
@@ -27,6 +28,8 @@ void steer_agreed_audience(const struct steer_snapshot *snapshot, struct steer_a
 		if (!member->record.follows || member->process.overflowed ||
 		    (i && !strcmp(member->record.bus_id, member[-1].record.bus_id)))
 			return;
+		if (member->record.tuning[STEER_TUNING_SEVERAL] != ret->tuning)
+			ret->tuning = 0;
 		steer_process_id(&member->process, ret->at[i].id);
 		ret->at[i].serial = member->record.serial;
 	}
@@ -40,20 +43,22 @@ static void link_name(const char *id, uint64_t serial, char name[static STEER_FO
 
 static int link_read(int directory, const char *name, struct steer_agreed *ret)
 {
-	char text[TEXT_BYTES], *dash;
+	char text[TEXT_BYTES], *ranks, *tuning;
 	ssize_t bytes = readlinkat(directory, name, text, sizeof(text) - 1);
-	uint64_t gain_permille, rank_count;
+	uint64_t gain_permille, rank_count, hash;
 
 	if (bytes < 0)
 		return -errno;
 	text[bytes] = '\0';
-	dash = strchr(text, '-');
-	if (!dash)
+	ranks = strchr(text, '-');
+	tuning = ranks ? strchr(ranks + 1, '-') : NULL;
+	if (!tuning)
 		return -EINVAL;
-	*dash = '\0';
-	if (parse_u64(text, 0, UINT32_MAX, &gain_permille) || parse_u64(dash + 1, 0, UINT32_MAX, &rank_count))
+	*ranks++ = *tuning++ = '\0';
+	if (parse_u64(text, 0, UINT32_MAX, &gain_permille) || parse_u64(ranks, 0, UINT32_MAX, &rank_count) ||
+	    parse_hex64(tuning, &hash))
 		return -EINVAL;
-	*ret = (struct steer_agreed){ (unsigned)gain_permille, (unsigned)rank_count };
+	*ret = (struct steer_agreed){ (unsigned)gain_permille, (unsigned)rank_count, hash };
 	return 0;
 }
 
@@ -67,9 +72,11 @@ static int tell_one(int directory, const char *name, struct steer_agreed agreed)
 			agreed.gain_permille = before.gain_permille;
 		if (before.rank_count != agreed.rank_count)
 			agreed.rank_count = 0;
+		if (before.tuning != agreed.tuning)
+			agreed.tuning = 0;
 		unlinkat(directory, name, 0);
 	}
-	snprintf(text, sizeof(text), "%u-%u", agreed.gain_permille, agreed.rank_count);
+	snprintf(text, sizeof(text), "%u-%u-%" PRIx64, agreed.gain_permille, agreed.rank_count, agreed.tuning);
 	return symlinkat(text, directory, name) < 0 ? -errno : 0;
 }
 

@@ -89,6 +89,27 @@ static void name_members(const struct steer_planner *planner, const struct steer
 		name_member(&snapshot->members[k], &decision->members[decision->member_count++]);
 }
 
+/* Whether it is known that no rank is missing shows when the tuner is told how many there are. */
+static void agree_on_tuning(const struct steer_snapshot *snapshot, struct steer_decision *decision)
+{
+	const struct steer_member *members = snapshot->members;
+	bool is_certain = snapshot->member_count && snapshot->member_count <= PLAN_GPUS_MAX &&
+			  !snapshot->dead_member_count && !snapshot->foreign_count;
+
+	for (size_t i = 0; i < snapshot->member_count && i < STEER_MEMBERS_MAX; i++) {
+		decision->named |= members[i].record.named;
+		is_certain = is_certain && !members[i].process.overflowed &&
+			     members[i].record.reason != STEER_REASON_ID &&
+			     (!i || strcmp(members[i].record.bus_id, members[i - 1].record.bus_id) != 0);
+	}
+	for (int kind = 0; kind < STEER_TUNING_KINDS && is_certain; kind++) {
+		decision->tuning[kind] = members[0].record.tuning[kind];
+		for (size_t i = 1; i < snapshot->member_count; i++)
+			if (members[i].record.tuning[kind] != decision->tuning[kind])
+				decision->tuning[kind] = 0;
+	}
+}
+
 static int request_of(const struct steer_planner *planner, const struct steer_snapshot *snapshot,
 		      struct plan_request *ret, struct diag *diag)
 {
@@ -158,6 +179,7 @@ void steer_decide(const struct steer_planner *planner, const struct steer_snapsh
 	memset(ret, 0, sizeof(*ret)); /* it is compared and written as bytes */
 	ret->comm_id = comm_id;
 	ret->machine = planner->machine->hash;
+	agree_on_tuning(snapshot, ret);
 	if (members_object(snapshot, planner->machine->hash, &diag) || !is_complete(planner, snapshot, &diag) ||
 	    request_of(planner, snapshot, &ret->request, &diag) < 0)
 		goto against;

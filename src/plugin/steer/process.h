@@ -33,6 +33,7 @@ struct steer_thread {
 	char graph_path[STEER_PATH_BYTES];
 	const char *graph; /* the answer to NCCL_GRAPH_FILE; NULL: none */
 	bool has_decision;
+	bool cannot_follow; /* there may be one, which cannot be read */
 	struct steer_decision decision;
 };
 

@@ -117,7 +117,8 @@ static void tell(const struct steer_thread *thread)
 {
 	const struct steer_member_name *first = &thread->decision.members[0];
 
-	if (first->process != thread->process || first->serial != thread->record.serial)
+	if (!steer_plans(&steer_here.setup) || first->process != thread->process ||
+	    first->serial != thread->record.serial)
 		return;
 	pthread_mutex_lock(&steer_here.lock);
 	steer_status_add(&steer_here.status, &steer_here.setup, &thread->decision);
@@ -183,6 +184,7 @@ void steer_thread_decide(struct steer_thread *thread)
 		log_warn("Communicator %016llx may have a plan that this rank cannot follow: %s",
 			 (unsigned long long)thread->record.comm_id, diag.text[0] ? diag.text : strerror(-r));
 		thread->graph = NO_SUCH_FILE;
+		thread->cannot_follow = true;
 		decide_alone(thread, &diag);
 		tell(thread);
 		return;
@@ -190,8 +192,9 @@ void steer_thread_decide(struct steer_thread *thread)
 	thread->has_decision = true;
 	if (thread->decision.result == STEER_PLAN)
 		thread->graph = thread->graph_path;
-	steer_report_say(&steer_here.setup, thread->record.comm_id, &thread->decision,
-			 clock_elapsed_ns(start_ns, clock_now_ns()));
+	if (steer_plans(&steer_here.setup))
+		steer_report_say(&steer_here.setup, thread->record.comm_id, &thread->decision,
+				 clock_elapsed_ns(start_ns, clock_now_ns()));
 }
 
 /* ------------------------------------------------------------------------------------------------------------- collnet */
@@ -226,13 +229,13 @@ int steer_collnet_tell(const struct steer_audience *audience, const struct steer
 	return r;
 }
 
-int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain_permille)
+int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, struct steer_agreed *ret)
 {
 	const struct steer_thread *thread = plugin_is_forked() ? NULL : steer_this_thread();
 	struct steer_agreed agreed;
 	int saved_errno = errno, r;
 
-	*ret_gain_permille = 0;
+	*ret = (struct steer_agreed){ .rank_count = 0 };
 	if (!thread || thread->slot < 0 || !comm_id || thread->record.comm_id != comm_id)
 		return 0;
 	pthread_mutex_lock(&steer_here.lock);
@@ -241,6 +244,94 @@ int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain
 	pthread_mutex_unlock(&steer_here.lock);
 	errno = saved_errno;
 	if (r == 0 && agreed.rank_count == rank_count)
-		*ret_gain_permille = agreed.gain_permille;
+		*ret = agreed;
 	return r == -ENOENT ? 0 : r;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- tuning */
+
+static int refuse(struct diag *why, int error, const char *reason)
+{
+	diag_set(why, 0, 0, "%s", reason);
+	return error;
+}
+
+/* The ranks of this host, which are known to be all where each host has as many. */
+static bool host_agrees(const struct steer_thread *thread, enum steer_tuning_kind kind, size_t rank_count,
+			size_t host_count)
+{
+	return thread->has_decision && thread->decision.tuning[kind] == thread->record.tuning[kind] &&
+	       thread->decision.member_count * host_count == rank_count;
+}
+
+static int table_of(const struct steer_thread *thread, const struct steer_shape *shape,
+		    const struct steer_agreed *agreed, struct steer_tuned *ret, struct diag *why)
+{
+	const struct steer_tuning *tuning = &steer_here.setup.tuning;
+	const enum steer_tuning_kind kind = shape->host_count > 1 ? STEER_TUNING_SEVERAL : STEER_TUNING_ALONE;
+	const struct steer_table *table = steer_tuning_find(tuning, shape->rank_count, shape->host_count);
+
+	if (!table ||
+	    (thread && !thread->record.tuning[kind])) /* a child of ncclCommShrink: the same on all its ranks */
+		return 0;
+	if (!thread &&
+	    (!tuning->is_named || shape->host_count == 1)) /* it shares its parent's resources, as all its ranks do */
+		return 0;
+	if (shape->host_count == 1 && host_agrees(thread, kind, shape->rank_count, 1)) {
+		ret->table = table;
+		return 0;
+	}
+	/* What was told is certain where collnet then stands; a named table asks for no collnet, on any rank. */
+	if (!tuning->is_named) {
+		ret->table = shape->host_count > 1 && agreed->tuning == thread->record.tuning[kind] ? table : NULL;
+		ret->from = STEER_TUNED_FROM_COLLNET;
+		return 0;
+	}
+	if (thread && !thread->record.bus_id[0])
+		return refuse(why, -ENODEV, "the CUDA driver does not say which GPU this rank has");
+	if (shape->host_count == 1 || (thread && agreed->rank_count && agreed->tuning != thread->record.tuning[kind]))
+		return refuse(
+			why, -EPROTO,
+			"not all ranks of the communicator have the same table and NCCL_ALGO, NCCL_PROTO: give all "
+			"of them the same TRIBUTARY_TUNING (mpirun -x TRIBUTARY_TUNING)");
+	if (!plugin_state_choice()->ours)
+		return refuse(
+			why, -EOPNOTSUPP,
+			"between hosts the table is safe only over Tributary's network, whose connections show that "
+			"both sides have it: set TRIBUTARY_NET=verbs or tcp");
+	if (!thread || !host_agrees(thread, kind, shape->rank_count, shape->host_count))
+		return refuse(
+			why, -EPROTO,
+			"not all ranks of this host are known to have it: each host needs as many ranks, and each "
+			"communicator resources of its own (NCCL_COMM_SPLIT_SHARE_RESOURCES=0)");
+	ret->table = table;
+	ret->from = STEER_TUNED_FROM_SECOND;
+	return 0;
+}
+
+int steer_tuning_of(const struct steer_shape *shape, const struct steer_agreed *agreed, struct steer_tuned *ret,
+		    struct diag *why)
+{
+	const struct steer_thread *thread = plugin_is_forked() ? NULL : steer_this_thread();
+	const struct steer_tuning *tuning = &steer_here.setup.tuning;
+
+	*ret = (struct steer_tuned){ .table = NULL };
+	if (plugin_is_forked())
+		return 0;
+	if (!atomic_load_explicit(&steer_here.ready, memory_order_acquire))
+		return params_tuning_named(plugin_state_params())
+			       ? refuse(why, -EOPNOTSUPP,
+					"NCCL tells Tributary of no communicator, as NCCL_NET names another network")
+			       : 0;
+	if (thread && thread->record.comm_id != shape->comm_id)
+		thread = NULL;
+	if (thread && thread->cannot_follow)
+		return refuse(why, -EIO, "what the ranks of this host agreed on cannot be read");
+	if (thread && thread->has_decision && thread->decision.named && !tuning->is_named)
+		return refuse(why, -EPROTO,
+			      "other ranks of this host have TRIBUTARY_TUNING with the name of a table: "
+			      "give it to all ranks (mpirun -x TRIBUTARY_TUNING)");
+	if (tuning->is_named && tuning->why.text[0])
+		return refuse(why, -ENOENT, tuning->why.text);
+	return table_of(thread, shape, agreed, ret, why);
 }

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 enum {
-	STEER_LAYOUT = 4,   /* of the files; another number whenever what is in them changes */
+	STEER_LAYOUT = 5,   /* of the files; another number whenever what is in them changes */
 	STEER_RECORDS = 64, /* communicators that a process initialises at the same time */
 	STEER_NO_SLOT = -1, /* no errno that steer_registry_add has */
 	STEER_BUS_ID_BYTES = 24,
@@ -58,13 +58,18 @@ enum steer_reason {
 };
 const char *steer_reason_text(enum steer_reason reason);
 
+/* For communicators of one host, and of several. */
+enum steer_tuning_kind { STEER_TUNING_ALONE, STEER_TUNING_SEVERAL, STEER_TUNING_KINDS };
+
 /* One rank of a communicator. A record does not change, but for a reason; it is dropped when NCCL has read the channels. */
 struct steer_record {
 	uint64_t comm_id;
 	uint64_t machine; /* hash of everything that a plan depends on: equal on all ranks, or no plan */
 	uint64_t serial;  /* another one for each record of the process */
-	uint32_t reason;  /* enum steer_reason */
-	uint32_t follows; /* its tuner does what the heads agree on (agreed.h) */
+	uint64_t tuning[STEER_TUNING_KINDS]; /* the tables that it has, as a number (tuning.h); 0: none */
+	uint32_t reason;                     /* enum steer_reason */
+	uint32_t named;                      /* TRIBUTARY_TUNING names its table */
+	uint32_t follows;                    /* its tuner does what the heads agree on (agreed.h) */
 	char bus_id[STEER_BUS_ID_BYTES];
 	uint32_t used;
 	uint32_t checksum;
@@ -103,8 +108,10 @@ struct steer_decision {
 	uint32_t bytes, checksum;    /* the checksum is of everything behind it */
 	char author[STEER_ID_BYTES]; /* of the process's file */
 	uint64_t comm_id, machine;
-	uint32_t result; /* enum steer_result */
-	uint32_t shaped; /* 1: all ranks get steer_machine.shaped_text; also without a plan */
+	uint32_t result;                     /* enum steer_result */
+	uint32_t shaped;                     /* 1: all ranks get steer_machine.shaped_text; also without a plan */
+	uint64_t tuning[STEER_TUNING_KINDS]; /* of the records of all members, if equal; else 0 */
+	uint32_t named;                      /* 1: of any of them */
 	uint32_t member_count;
 	struct steer_member_name members[PLAN_GPUS_MAX]; /* of a plan: in the order of request.gpus */
 	char reason[STEER_REASON_BYTES];                 /* why there is no plan, a clause */

@@ -168,14 +168,24 @@ void steer_setup(const struct params_source *source, const char *root, unsigned 
 	}
 	if (r < 0)
 		steer_setup_end(ret);
+	steer_tuning_load(params, source, root, nccl_version, &ret->tuning);
+	if (ret->settings.other_tuner)
+		steer_tuning_fini(&ret->tuning);
 	ret->registers = ret->level == STEER_FULL ||
-			 (nccl_version && steer_collnet_may_come(source) && registry_open(params, ret) == 0);
+			 (nccl_version && (steer_tuning_is_there(&ret->tuning) || steer_collnet_may_come(source)) &&
+			  registry_open(params, ret) == 0);
+}
+
+bool steer_plans(const struct steer_setup *setup)
+{
+	return setup->level == STEER_FULL && !setup->settings.users_graph;
 }
 
 void steer_setup_end(struct steer_setup *setup)
 {
 	steer_elsewhere_close(&setup->elsewhere);
 	steer_registry_close(&setup->registry);
+	steer_tuning_fini(&setup->tuning);
 	steer_machine_fini(&setup->machine);
 	sys_close(&setup->topology.fd);
 	sys_close(&setup->shaped.fd);

@@ -14,6 +14,7 @@
 #include "plugin/steer/machine.h"
 #include "plugin/steer/registry.h"
 #include "plugin/steer/settings.h"
+#include "plugin/steer/tuning.h"
 
 enum { STEER_PATH_BYTES = 48, STEER_GRAPH_BYTES = 1 << 17 };
 
@@ -30,7 +31,8 @@ struct steer_setup {
 	struct steer_machine machine;
 	struct steer_registry registry;
 	bool offers_collnet; /* the environment half does, where it gains: the user has said nothing of it */
-	bool registers;      /* communicators; also where only the heads' agreement on collnet needs it */
+	bool registers; /* communicators; also where only the heads' agreement on collnet, or tuning tables, need it */
+	struct steer_tuning tuning;
 	struct steer_elsewhere elsewhere;
 	struct steer_text topology, shaped; /* of the machine */
 	struct diag why;                    /* it is not STEER_FULL, or there is a reason; a clause */
@@ -41,6 +43,8 @@ struct steer_setup {
  * half. Never fails: what fails lowers the level, and is said in a line of the log.
  */
 void steer_setup(const struct params_source *source, const char *root, unsigned nccl_version, struct steer_setup *ret);
+/* Whether communicators may get channels; else only tuning tables are decided on. */
+bool steer_plans(const struct steer_setup *setup);
 /* Nothing is left of it but the level, which is STEER_OFF. One of zeroes with registry.directory etc. at -1 is fine. */
 void steer_setup_end(struct steer_setup *setup);
 /* Before any other call. */

@@ -54,8 +54,7 @@ enum nccl_result plugin_tuner_slot_costs_4_6(void *context, enum nccl_func func,
 	struct predict_table table = { (float *)(void *)cost_table, num_algo, num_proto };
 
 	(void)reg_buff;
-	(void)ret_nchannels;
-	plugin_tuner_edit(context, (int)func, bytes, num_pipe_ops, &table);
+	plugin_tuner_edit(context, (int)func, bytes, num_pipe_ops, &table, ret_nchannels);
 	return NCCL_SUCCESS;
 }
 

@@ -6,7 +6,6 @@
 #include "plugin/tuner.h"
 #include "plugin/versions/slots.h"
 #include "plugin/versions/tuner_slots.h"
-#include "tributary/predict.h"
 
 static enum nccl_result init_v6(void **ret_context, uint64_t comm_id, size_t nranks, size_t nnodes,
 				nccl_debug_logger *logger, struct nccl_tuner_nvl_domain_v5 *nvl_domain,
@@ -19,13 +18,12 @@ static enum nccl_result init_v6(void **ret_context, uint64_t comm_id, size_t nra
 	return r;
 }
 
-/* Comes with NCCL's own choice. Depends on nothing but the arguments, which are the same on all ranks. */
+/* Comes with NCCL's own choice. */
 static enum nccl_result chunk_size_v6(void *context, enum nccl_func func, size_t bytes, int algorithm, int protocol,
 				      int nchannels, size_t *ret_chunk_bytes)
 {
-	(void)context;
 	(void)nchannels;
-	*ret_chunk_bytes = predict_chunk_bytes((int)func, algorithm, protocol, bytes, *ret_chunk_bytes);
+	*ret_chunk_bytes = plugin_tuner_chunk(context, (int)func, bytes, algorithm, protocol, *ret_chunk_bytes);
 	return NCCL_SUCCESS;
 }
 

@@ -162,7 +162,9 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 		      struct transport_listener **ret)
 {
 	struct tcp_transport *transport = (struct tcp_transport *)opaque;
-	struct tcp_wire_handle handle = { .process_id = (uint32_t)getpid(), .host_id = transport->host_id };
+	struct tcp_wire_handle handle = { .process_id = (uint32_t)getpid(),
+					  .host_id = transport->host_id,
+					  .tuning = params_tuning_named(transport->params) };
 	struct tcp_listener *listener = NULL;
 	int r;
 

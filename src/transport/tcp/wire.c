@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { HANDLE_HOST_AT = 48, HANDLE_COOKIE_AT = 120 };
+enum { HANDLE_HOST_AT = 48, HANDLE_TUNING_AT = 102, HANDLE_COOKIE_AT = 120 };
 
 static void address_codec(struct codec *codec, struct tcp_wire_address *address)
 {
@@ -32,7 +32,8 @@ int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle)
 	CODEC_NUMBER(codec, handle->host_id, 8);
 	CODEC_NUMBER(codec, handle->process_id, 4);
 	CODEC_NUMBER(codec, handle->address.tied_port, 2);
-	codec_reserved(codec, 14);
+	CODEC_NUMBER(codec, handle->tuning, 8); /* at HANDLE_TUNING_AT */
+	codec_reserved(codec, 6);
 	codec_sum(codec);
 	codec_reserved(codec, TCP_WIRE_HANDLE_BYTES - HANDLE_COOKIE_AT); /* tcp_wire_put_cookie */
 	return codec_end(codec);
@@ -47,6 +48,11 @@ void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char 
 		return;
 	*ret_version = (uint16_t)bytes_get(bytes + 4, 2);
 	codec_name(CODEC_FROM(bytes + HANDLE_HOST_AT, TCP_WIRE_HOST_BYTES), host, TCP_WIRE_HOST_BYTES);
+}
+
+uint64_t tcp_wire_peek_tuning(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
+{
+	return bytes_get(bytes + HANDLE_TUNING_AT, 8);
 }
 
 void tcp_wire_put_cookie(uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], uint64_t cookie)

@@ -55,6 +55,7 @@ struct tcp_wire_handle {
 	uint64_t host_id; /* equal for processes that share boot and network namespace */
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	char host[TCP_WIRE_HOST_BYTES];
+	uint64_t tuning; /* the table that this process's TRIBUTARY_TUNING names, for the plugin; 0: none */
 };
 
 /* First bytes on every stream, connecting to accepting side. */
@@ -129,6 +130,8 @@ int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle);
 /* Whose handle it is, for an error about a handle of another version; "?" if it is no handle of ours at all. */
 void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char host[static TCP_WIRE_HOST_BYTES],
 			uint16_t *ret_version);
+/* Of a handle of ours, of verbs too, that has been checked. */
+uint64_t tcp_wire_peek_tuning(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
 /* The last eight bytes of a handle are not part of it: there the connecting side keeps its place. */
 void tcp_wire_put_cookie(uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], uint64_t cookie);
 uint64_t tcp_wire_get_cookie(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);

@@ -53,7 +53,7 @@ struct host {
 	bool cannot_tell, has_stale;
 };
 struct job {
-	uint64_t random;
+	uint64_t random, tuning; /* the number of the tables that ranks have */
 	size_t host_count, rank_count;
 	struct host hosts[HOSTS_MAX];
 	uint64_t serials;
@@ -73,6 +73,7 @@ static void rank_make(struct job *job, struct host *host, size_t local, bool is_
 	memset(rank, 0, sizeof(*rank));
 	rank->registers = !is_odd || one_in(job, 3);
 	rank->folder = is_odd && one_in(job, 3);
+	record->tuning[STEER_TUNING_SEVERAL] = is_odd ? job->serials % 3 : job->tuning;
 	process->identity.pid = (uint32_t)(100 + local);
 	process->identity.start_ticks = ++job->serials;
 	record->comm_id = COMM;
@@ -126,10 +127,10 @@ static void listen_to(struct host *host)
 	free(snapshot);
 }
 
-static int tell(void *arg, unsigned gain_permille, size_t rank_count)
+static int tell(void *arg, const struct aggregate_facts *facts)
 {
 	struct host *host = arg;
-	const struct steer_agreed agreed = { gain_permille, (unsigned)rank_count };
+	const struct steer_agreed agreed = { facts->gain_permille, (unsigned)facts->rank_count, facts->tuning };
 
 	return host->cannot_tell ? -ENOSPC : steer_agreed_tell(host->fd, &host->audience, &agreed);
 }
@@ -162,7 +163,8 @@ static bool heads_agree(struct job *job, const char *leaves, uint64_t uplink_Bps
 		assert_int_equal(aggregate_listen(odd->engine, 0, odd->handle, &odd->listener), 0);
 	}
 	for (size_t i = 0; i < job->host_count; i++) {
-		const struct aggregate_terms terms = { job->hosts[i].audience.count, tell, &job->hosts[i] };
+		const struct aggregate_terms terms = { job->hosts[i].audience.count, job->hosts[i].audience.tuning,
+						       tell, &job->hosts[i] };
 
 		aggregate_set_terms(harness.members[i].listener, &terms);
 	}
@@ -199,9 +201,9 @@ static int choice(const struct predict_collnet *collnet, uint64_t bytes, bool ha
 }
 
 /* As the tuner's init: plugin/steer.c, steer_collnet_agreed(). */
-static unsigned heard(const struct host *host, const struct rank *rank, size_t rank_count)
+static struct steer_agreed heard(const struct host *host, const struct rank *rank, size_t rank_count)
 {
-	struct steer_agreed agreed;
+	struct steer_agreed agreed = { 0, 0, 0 };
 	int r = -ENOENT;
 	char id[STEER_ID_BYTES];
 
@@ -209,19 +211,29 @@ static unsigned heard(const struct host *host, const struct rank *rank, size_t r
 	if (rank->registers && rank->member.record.follows) /* another tuner asks nobody */
 		r = steer_agreed_hear(host->fds[rank->folder], id, rank->member.record.serial, &agreed);
 	assert_true(r == 0 || r == -ENOENT);
-	return r == 0 && agreed.rank_count == rank_count ? agreed.gain_permille : 0;
+	return r == 0 && agreed.rank_count == rank_count ? agreed : (struct steer_agreed){ 0, 0, 0 };
 }
 
 /* Returns whether all ranks take collnet for the largest operation. */
 static bool all_choose_alike(const struct job *job, bool has_collnet)
 {
 	struct predict_collnet first, collnet;
+	struct steer_agreed agreed;
+	uint64_t tuning = 0;
 
 	for (size_t h = 0; h < job->host_count; h++) {
 		for (size_t i = 0; i < job->hosts[h].count; i++) {
 			predict_collnet_make(job->rank_count, job->host_count, NULL, &collnet);
 			/* Where there is none, whatever was told is of no account. */
-			collnet.gain_permille = heard(&job->hosts[h], &job->hosts[h].ranks[i], job->rank_count);
+			agreed = heard(&job->hosts[h], &job->hosts[h].ranks[i], job->rank_count);
+			collnet.gain_permille = agreed.gain_permille;
+			/* Where collnet stands, all or none follow a table; who does has it. */
+			if (h == 0 && i == 0)
+				tuning = agreed.tuning;
+			assert_true(agreed.tuning == tuning || !has_collnet);
+			if (agreed.tuning)
+				assert_true(job->hosts[h].ranks[i].member.record.tuning[STEER_TUNING_SEVERAL] ==
+					    agreed.tuning);
 			if (h == 0 && i == 0)
 				first = collnet;
 			for (int log2 = SMALLEST_LOG2; log2 <= LARGEST_LOG2; log2++)
@@ -260,6 +272,7 @@ static bool one_job(struct job *job, bool are_alike, uint64_t uplink_Bps)
 
 	job->host_count = 3 + (size_t)random_below(&job->random, HOSTS_MAX - 2);
 	job->rank_count = 0;
+	job->tuning = job->serials % 3;
 	odd = (size_t)random_below(&job->random, job->host_count + 2);
 	for (size_t h = 0; h < job->host_count; h++) {
 		leaves[h] = h < job->host_count / 2 ? 'a' : 'b';
@@ -314,7 +327,7 @@ static void what_cannot_be_heard_is_an_error(void **state)
 {
 	char folder[] = "/dev/shm/tributary-agreed-XXXXXX";
 	struct steer_audience audience = { .count = 1, .at = { { .id = "id-of-one", .serial = 2 } } };
-	struct steer_agreed agreed = { 1750, 8 };
+	struct steer_agreed agreed = { 1750, 8, UINT64_MAX };
 	int fd;
 
 	(void)state;
@@ -322,16 +335,18 @@ static void what_cannot_be_heard_is_an_error(void **state)
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), -ENOENT);
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
-	agreed = (struct steer_agreed){ 0, 0 };
+	agreed = (struct steer_agreed){ 0, 0, 0 };
 	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), 0);
-	assert_true(agreed.gain_permille == 1750 && agreed.rank_count == 8);
+	assert_true(agreed.gain_permille == 1750 && agreed.rank_count == 8 && agreed.tuning == UINT64_MAX);
 	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 3, &agreed), -ENOENT);
-	agreed = (struct steer_agreed){ 1600, 8 };
+	agreed = (struct steer_agreed){ 1600, 8, UINT64_MAX };
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
 	agreed.gain_permille = 1900;
+	agreed.tuning = 9;
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
 	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), 0);
 	assert_int_equal(agreed.gain_permille, 1600);
+	assert_true(agreed.tuning == 0);
 	agreed.rank_count = 9;
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
 	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), 0);

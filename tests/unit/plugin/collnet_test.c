@@ -190,7 +190,8 @@ static void ask_tuner(struct plugin_tuner *tuner, float collnet_us, unsigned tim
 			for (int p = 0; p < 3; p++)
 				costs[a][p] = a == PREDICT_COLLNET_DIRECT || a == PREDICT_COLLNET_CHAIN ? -1 : 100;
 		costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = collnet_us;
-		plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ &costs[0][0], 7, 3 });
+		plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ &costs[0][0], 7, 3 },
+				  NULL);
 	}
 }
 

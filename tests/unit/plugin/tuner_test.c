@@ -2,6 +2,7 @@
 #include "plugin/tuner.h"
 
 #include "plugin/state.h"
+#include "plugin/steer/tuning.h"
 #include "unit/plan/machine_spec.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ static void init_without_facts_leaves_everything_to_nccl(void **state)
 	assert_int_equal(plugin_tuner_init(0x1234, 4, 1, NULL, NULL, &tuner), 0);
 	assert_null(tuner);
 	memcpy(before, costs, sizeof(before));
-	plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ costs, 7, 3 });
+	plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ costs, 7, 3 }, NULL);
 	assert_memory_equal(costs, before, sizeof(before));
 	plugin_tuner_fini(tuner);
 	assert_int_equal(errno, 77);
@@ -123,7 +124,8 @@ static void several_nodes_change_collnet_alone(void **state)
 		plugin_state_reset(NULL, NULL);
 		assert_int_equal(plugin_tuner_init(0x77, 16, 8, NULL, NULL, &tuner), 0);
 		assert_int_equal(tuner != NULL, cases[i].edits);
-		plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ &costs[0][0], 7, 3 });
+		plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ &costs[0][0], 7, 3 },
+				  NULL);
 		assert_int_equal(costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] > 100, cases[i].edits);
 		costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = before[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE];
 		costs[PREDICT_COLLNET_DIRECT][PREDICT_SIMPLE] = before[PREDICT_COLLNET_DIRECT][PREDICT_SIMPLE];
@@ -134,6 +136,110 @@ static void several_nodes_change_collnet_alone(void **state)
 	plugin_state_reset(NULL, NULL);
 }
 
+static const struct steer_table odd = {
+	.hash = 5,
+	.table = { .choices = {
+			   [PREDICT_ALLREDUCE] = {
+				   [10] = { 1024, PREDICT_TREE, PREDICT_LL, 3, 8192, 1, 2 },
+				   [11] = { 2048, PREDICT_NVLS_TREE, PREDICT_SIMPLE, 3, 0, 1, 2 },
+				   [12] = { 4096, -1, -1, 0, 0, 1, 1 },
+				   [13] = { 8192, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 3, 8192, 1, 2 },
+			   } } },
+};
+
+/* What NCCL takes then, algorithm * 3 + protocol; NVLS is forbidden. */
+static int asked(struct plugin_tuner *tuner, size_t bytes, int operations, int *ret_channels)
+{
+	float costs[7][3];
+	int best = 0;
+
+	for (int i = 0; i < 21; i++)
+		costs[i / 3][i % 3] = i / 3 == PREDICT_NVLS || i / 3 == PREDICT_NVLS_TREE ? -1 : (float)(100 + i);
+	costs[PREDICT_RING][PREDICT_SIMPLE] = 50;
+	*ret_channels = 0;
+	plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, bytes, operations, &(struct predict_table){ &costs[0][0], 7, 3 },
+			  ret_channels);
+	for (int i = 0; i < 21; i++) {
+		assert_int_equal(costs[i / 3][i % 3] < 0, i / 3 == PREDICT_NVLS || i / 3 == PREDICT_NVLS_TREE);
+		if (costs[i / 3][i % 3] >= 0 && costs[i / 3][i % 3] < costs[best / 3][best % 3])
+			best = i;
+	}
+	return best;
+}
+
+static void a_table_goes_ahead_where_nccl_allows_what_it_names(void **state)
+{
+	enum { OWN = PREDICT_RING * 3 + PREDICT_SIMPLE };
+	struct plugin_tuner tuner = { .table = &odd };
+	int channels;
+
+	(void)state;
+	assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_TREE * 3 + PREDICT_LL);
+	assert_int_equal(channels, 3);
+	assert_int_equal(plugin_tuner_chunk(&tuner, PREDICT_ALLREDUCE, 300, PREDICT_TREE, PREDICT_LL, 65536), 8192);
+	assert_int_equal(plugin_tuner_chunk(&tuner, PREDICT_ALLREDUCE, 300, PREDICT_RING, PREDICT_LL, 65536), 65536);
+	assert_int_equal(plugin_tuner_chunk(&tuner, PREDICT_BROADCAST, 300, PREDICT_TREE, PREDICT_LL, 65536), 65536);
+	assert_int_equal(asked(&tuner, 513, 1, &channels), PREDICT_TREE * 3 + PREDICT_LL);
+	/* Not measured: two operations that NCCL has put together, other sizes, and what it forbids. */
+	assert_int_equal(asked(&tuner, 1024, 2, &channels), OWN);
+	assert_int_equal(asked(&tuner, 512, 1, &channels), OWN);
+	assert_int_equal(asked(&tuner, 2048, 1, &channels), OWN);
+	assert_int_equal(asked(&tuner, 4096, 1, &channels), OWN);
+	assert_int_equal(channels, 0);
+	assert_int_equal(plugin_tuner_chunk(&tuner, PREDICT_ALLREDUCE, 300, PREDICT_TREE, PREDICT_LL, 65536), 65536);
+	/* As many channels as it is told, which it may not have. */
+	assert_int_equal(asked(&tuner, 8192, 1, &channels), PREDICT_COLLNET_CHAIN * 3 + PREDICT_SIMPLE);
+	assert_int_equal(channels, 0);
+	/* Ahead of the rule of costs, by which collnet is not taken for so little on two nodes. */
+	tuner.look.collnet.node_count = 2;
+	assert_int_equal(asked(&tuner, 8192, 1, &channels), PREDICT_COLLNET_CHAIN * 3 + PREDICT_SIMPLE);
+}
+
+static void the_first_question_may_be_nccls_alone(void **state)
+{
+	struct plugin_tuner tuner = { .table = &odd };
+	int channels;
+
+	(void)state;
+	atomic_store(&tuner.from, STEER_TUNED_FROM_SECOND);
+	assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_RING * 3 + PREDICT_SIMPLE);
+	assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_TREE * 3 + PREDICT_LL);
+}
+
+/* Without the environment half it is not known what NCCL this is, and the other ranks may follow the table. */
+/* NCCL allows it on all ranks or on none, and until then not all may have been told. */
+static void what_heads_agreed_on_waits_for_collnet(void **state)
+{
+	struct plugin_tuner tuner = { .table = &odd };
+	int channels;
+
+	(void)state;
+	atomic_store(&tuner.from, STEER_TUNED_FROM_COLLNET);
+	for (int i = 0; i < 3; i++) {
+		float costs[7][3];
+
+		for (int k = 0; k < 21; k++)
+			costs[k / 3][k % 3] = k / 3 > 1 ? -1 : 100;
+		plugin_tuner_edit(&tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ &costs[0][0], 7, 3 },
+				  &channels);
+		assert_true(costs[PREDICT_TREE][PREDICT_LL] > 99);
+	}
+	assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_TREE * 3 + PREDICT_LL);
+}
+
+static void a_named_table_is_followed_or_an_error(void **state)
+{
+	struct plugin_tuner *tuner = NULL;
+
+	(void)state;
+	setenv("TRIBUTARY_TUNING", "00ab34cd56ef7890", 1);
+	plugin_state_reset(NULL, NULL);
+	assert_true(plugin_tuner_init(0x1234, 4, 1, NULL, NULL, &tuner) < 0);
+	assert_null(tuner);
+	unsetenv("TRIBUTARY_TUNING");
+	plugin_state_reset(NULL, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +247,10 @@ int main(void)
 		cmocka_unit_test(the_same_facts_give_the_same_costs),
 		cmocka_unit_test(init_without_facts_leaves_everything_to_nccl),
 		cmocka_unit_test(several_nodes_change_collnet_alone),
+		cmocka_unit_test(a_table_goes_ahead_where_nccl_allows_what_it_names),
+		cmocka_unit_test(the_first_question_may_be_nccls_alone),
+		cmocka_unit_test(what_heads_agreed_on_waits_for_collnet),
+		cmocka_unit_test(a_named_table_is_followed_or_an_error),
 	};
 
 	return cmocka_run_group_tests_name("plugin/tuner", tests, NULL, NULL);

@@ -98,6 +98,7 @@ static void each_mistake_has_its_line_and_remedy(void **state)
 		{ HEAD "choice allreduce 1 tree - 0 0 1 1\n", "both named, or both", 8 },
 		{ HEAD "choice allreduce 1 tree ll 65 0 1 1\n", "channels are a number from 0 to 64", 8 },
 		{ HEAD "choice allreduce 1 tree ll 4 1073741825 1 1\n", "chunks have", 8 },
+		{ HEAD "choice allreduce 1 tree ll 4 4095 1 1\n", "chunks have", 8 },
 		{ HEAD "choice allreduce 1 - - 4 0 1 1\n", "without one both are 0", 8 },
 		{ HEAD "choice allreduce 1 tree ll 4 0 1.5 1\n", "whole nanoseconds", 8 },
 		{ HEAD "choice allreduce 2 tree ll 4 0 1 1\n# so\nchoice allreduce 2 tree ll 4 0 1 1\n",
@@ -140,7 +141,9 @@ static void random_table(uint64_t *seed, struct tuning_table *ret)
 				.algorithm = is_named ? (int)(random_next(seed) % PREDICT_ALGORITHM_COUNT) : -1,
 				.protocol = is_named ? (int)(random_next(seed) % PREDICT_PROTOCOL_COUNT) : -1,
 				.channels = is_named ? random_next(seed) % (TUNING_CHANNELS_MAX + 1) : 0,
-				.chunk_bytes = is_named ? random_next(seed) % (TUNING_CHUNK_MAX + 1) : 0,
+				.chunk_bytes = is_named ? TUNING_CHUNK_MIN + random_next(seed) % (TUNING_CHUNK_MAX -
+												  TUNING_CHUNK_MIN)
+							: 0,
 				.time_ns = random_next(seed) >> random_next(seed) % 64,
 				.untuned_ns = random_next(seed) >> random_next(seed) % 64,
 			};

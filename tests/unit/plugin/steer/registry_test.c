@@ -207,12 +207,12 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	put(place, "s-1-2-3-4-5-00", "x", 1);
 	snprintf(path, sizeof(path), "%s/a-1-2-3-4-5-17", place->folder);
 	assert_int_equal(symlink("1750-8", path), 0);
-	put(place, "d-0000000000000005-0000000000000007-4", "x", 1); /* no author */
+	put(place, "d-0000000000000005-0000000000000007-5", "x", 1); /* no author */
 	put(place, "x-1-1-1-1-1", "x", 1);
 	put(place, "readme", "x", 1);
 	snprintf(path, sizeof(path), "%s/p-link", place->folder);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
-	snprintf(path, sizeof(path), "%s/c-0000000000000005-0000000000000007-4", place->folder);
+	snprintf(path, sizeof(path), "%s/c-0000000000000005-0000000000000007-5", place->folder);
 	assert_int_equal(symlink("1-2-3-4-5", path), 0);
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.member_count, 1);
