@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`tributary tune --measure`: the search on surfaces drawn by a seed, what is read of NCCL's log, and the whole with programs of the test's own."""
+import contextlib
+import io
 import json
 import os
 import signal
@@ -9,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -18,6 +22,7 @@ sys.path[:0] = [HERE, os.path.join(ROOT, "perf", "bench")]
 PROGRAM = os.path.realpath(os.path.join(os.environ.pop("TRIBUTARY_BUILD", None) or os.path.join(ROOT, "build"), "tributary"))
 
 import descent  # noqa: E402
+import gpu  # noqa: E402
 import nccllog  # noqa: E402
 import surfaces  # noqa: E402
 
@@ -155,6 +160,34 @@ class Log(unittest.TestCase):
     def test_the_communicator(self):
         self.assertEqual(nccllog.shape(LOG), {"nccl": "2.28.9", "ranks": 4, "hosts": 2, "channels": 2})
         self.assertIsNone(nccllog.shape("NCCL version 2.28.9+cuda13.0\n"))
+
+
+class Torch(unittest.TestCase):
+    def test_a_run_times_each_cell_once_and_says_what_nccl_took(self):
+        class Group:
+            def __init__(self, side, world, *_):
+                self.side, self.asked = side, []
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                pass
+
+            def ask(self, question, timeout_s):
+                self.asked.append(question)
+                return [{"us": 100.0 + rank, "wrong": rank} for rank in range(2)]
+
+            def log(self):
+                return LOG + LOG
+        torch = types.SimpleNamespace(cuda=types.SimpleNamespace(get_device_name=lambda i: "A100"))
+        out = io.StringIO()
+        with unittest.mock.patch.object(gpu.ranks, "Group", Group), unittest.mock.patch.dict(sys.modules, torch=torch), contextlib.redirect_stdout(out):
+            gpu.once(4, {"cells": [["all_reduce", 65536], ["all_gather", 65536]], "timeout": 1, "variables": {}}, "", None, None, None)
+        said = [json.loads(line) for line in out.getvalue().splitlines()]
+        self.assertEqual([(s["operation"], s["size"], s["wrong"]) for s in said[:2]], [("all_reduce", 65536, 1), ("all_gather", 65536, 1)])
+        self.assertAlmostEqual(said[0]["seconds"], 101e-6)
+        self.assertEqual((said[2]["gpu"], nccllog.ways(said[2]["text"], 4)), ("A100", nccllog.ways(LOG, 4)))
 
 
 # A program of nccl-tests', which follows the tuning table as the plugin does; FAKE says what is wrong with it.
