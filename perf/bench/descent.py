@@ -23,6 +23,7 @@ PAIRS = {
     "broadcast": RINGS,
     "reduce": RINGS,
 }
+FIXED = ("collnet-chain", "collnet-direct", "nvls")   # whose number of channels the plugin leaves to NCCL
 CHUNKS = [1 << power for power in range(15, 23)]
 GAIN_LEAST = 0.03   # what a choice must gain to enter a table
 SAMPLES, SAMPLES_OF_FINALISTS, FINALISTS = 3, 5, 3
@@ -97,6 +98,8 @@ class Descent:
                 top = max(top, self.score(choice))
 
     def climb_channels(self, base):
+        if base.algorithm in FIXED:
+            return
         yield from self.climb(base, "channels", [1 << i for i in range(self.most.bit_length())], self.channels[base])
 
     def bases(self, count, share):

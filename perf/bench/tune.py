@@ -28,6 +28,7 @@ OPERATIONS = tuple(descent.PAIRS)
 STANDARD = OPERATIONS[:3]
 WORDS = {op: op.replace("_", "") for op in OPERATIONS}   # in a table
 ORDER = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce")   # NCCL's
+TABLES_FROM = (2, 28, 7)
 CHUNKS_FROM = (2, 30, 3)   # the version of NCCL that asks for chunks
 MODELLED = {"from": None, "profile": None, "gpus": None, "nets": None, "hosts": "1", "nodes": None, "cluster": None, "exclude": None, "color": None}
 SLACK = 8   # a trial may take so many times as long as the first run before it counts as hung
@@ -211,21 +212,26 @@ class Tune(bench.Bench):
         own = {cell: own[cell] for cell in cells if cell in own}
         if not self.shape or not own:
             raise bench.Failed("NCCL's log does not say what communicator there is; it should, with NCCL_DEBUG=INFO")
-        if any(took.algorithm is None for took in own.values()):
-            raise bench.Failed("NCCL's log does not say what algorithm it takes: its version %s is too old" % self.shape["nccl"])
+        if self.version() < TABLES_FROM or any(took.algorithm is None for took in own.values()):
+            raise bench.Failed("this is NCCL %s, and tuning tables need 2.28.7 or later" % self.shape["nccl"])
         self.limit_s = min(self.limit_s, max(60, SLACK * self.run_s[-1]))
         if 2 * verdict.PAIRS_LEAST * self.run_s[-1] > self.seconds_left():
             raise bench.Failed("a run takes %.1f s, and a search has some 60: give --seconds %.0f or more, or fewer --sizes" % (
                 self.run_s[-1], 60 * self.run_s[-1] + 1))
         return own
 
+    def version(self):
+        return tuple(map(int, self.shape["nccl"].split(".")))
+
     def has_time(self):
-        return self.seconds_left() > 2 * self.o.turns * max(self.run_s[-5:])
+        """For another trial, before the turns, which may have half of the time."""
+        run_s = statistics.median(self.run_s[-5:])
+        return self.seconds_left() > max(2 * verdict.PAIRS_LEAST * run_s, min(2 * self.o.turns * run_s, self.o.seconds / 2))
 
     def run(self):
         try:
             own = self.first()
-            chunks = descent.CHUNKS if tuple(map(int, self.shape["nccl"].split("."))) >= CHUNKS_FROM else []
+            chunks = descent.CHUNKS if self.version() >= CHUNKS_FROM else []
             found = self.search.explore(own, self.shape["channels"], chunks, self.has_time)
             if not self.search.taken:
                 raise bench.Failed("NCCL took no choice of the table: %s" % (

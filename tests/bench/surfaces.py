@@ -30,7 +30,7 @@ class Surface:
         if pair not in self.lines or choice.channels > self.most:
             return None
         latency, rate, needed, cost, bend, middle = self.lines[pair]
-        channels = choice.channels or self.own_channels[pair]
+        channels = choice.channels if choice.channels and pair[0] not in descent.FIXED else self.own_channels[pair]
         chunk = (choice.chunk if self.has_chunks else 0) or self.own_chunk[pair]
         bent = 1 + bend * math.log2(chunk / middle) ** 2 / 4
         return (latency * (1 + cost * channels) + self.cell[1] / (rate * min(1, channels / needed))) * bent
