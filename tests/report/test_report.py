@@ -282,10 +282,16 @@ class Inspector(Report):
         self.assertEqual((got["slowest"]["name"], got["slowest"]["host"]), ("rank 3", "host1"))
         self.assertIsNone(got["exposed"])
 
-    def test_times_of_the_cpu_are_told(self):
-        got = self.read(self.put("a.log", self.line(0, 1, 10) + self.line(0, 2, 10, source="collective_cpu")))
-        self.assertEqual(got["not_by_gpu"], 1)
-        self.assertIn("1 of 2 times are by the CPU's clock", got["answer"])
+    def test_times_of_the_cpu_are_counted_and_not_used(self):
+        got = self.read(self.put("a.log", self.line(0, 1, 10) + self.line(0, 2, 90, source="collective_cpu")))
+        self.assertEqual((got["not_by_gpu"], got["collectives"][0]["count"], got["collectives"][0]["time_s"]), (1, 2, 1e-05))
+        self.assertAlmostEqual(got["collectives"][0]["algbw_Bps"] / ((1 << 20) / 10e-6), 1, 4)
+        self.assertIn("1 of 2 have no time of the GPU's clock", got["answer"])
+        path = self.put("a.log", "".join(self.line(rank, 1, 10 * 9 ** rank, source="kernel_cpu") for rank in range(4)))
+        got = self.read(path)
+        self.assertEqual((got["slowest"], got["members"], got["collectives"][0]["busbw_Bps"]), (None, [], None))
+        self.assertIn("None of 4 collectives has a time of the GPU's clock", got["answer"])
+        self.assertEqual(run(path).returncode, 0)
 
     def test_a_job_that_was_ended_leaves_half_a_line(self):
         whole = self.line(0, 1, 10) * 3

@@ -65,8 +65,8 @@ static int take_line(const struct report_inspector *inspector, struct report *re
 		kernel.bytes *= (uint64_t)ranks;
 	kernel.end_ns = time_us * 1000;
 	kernel.ranks = (uint32_t)ranks;
-	if (*clock && strcmp(clock, "kernel_gpu") != 0)
-		report->not_by_gpu++;
+	kernel.is_untimed = *clock && strcmp(clock, "kernel_gpu") != 0;
+	report->not_by_gpu += kernel.is_untimed;
 	snprintf(member.name, sizeof(member.name), "rank %lld", (long long)rank);
 	snprintf(member.host, sizeof(member.host), "%s", text_of(inspector->metadata, "hostname"));
 	if (*name && strcmp(name, "unknown") != 0)

@@ -38,13 +38,14 @@ struct report_kernel {
 	uint32_t ranks;                    /* of its communicator; 0: not known */
 	uint32_t group;                    /* of report.groups */
 	enum report_collective collective; /* REPORT_COLLECTIVE_COUNT: it computes */
+	bool is_untimed;                   /* its times are not the GPU's, and tell nothing */
 };
 /* Collectives of one kind, of a class of sizes, on so many ranks. */
 struct report_row {
 	enum report_collective collective;
 	uint64_t bytes_most; /* a power of two, the least that is not below their sizes; 0: not known */
 	uint32_t ranks;
-	uint64_t count, bytes;
+	uint64_t count, timed, bytes; /* bytes: of those that are timed */
 	int64_t time_ns, exposed_ns;
 	int64_t until_ns; /* of the rank at work: what is before it counts already */
 };

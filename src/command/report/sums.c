@@ -4,6 +4,7 @@
 
 #include "base/minmax.h"
 #include "base/sys.h"
+#include "profile/tuning.h"
 #include "tributary/predict.h"
 
 #include <ctype.h>
@@ -107,11 +108,10 @@ int report_group_of(struct report *report, const char *key, const char *name, ui
 
 static struct report_row *row_of(struct report *report, const struct report_kernel *kernel)
 {
-	uint64_t most = kernel->bytes ? 1 : 0;
+	size_t class = tuning_size_class(kernel->bytes);
+	uint64_t most = kernel->bytes ? UINT64_C(1) << (class < 63 ? class : 63) : 0;
 	struct report_row *row;
 
-	while (most && most < kernel->bytes && most < UINT64_C(1) << 63)
-		most *= 2;
 	for (size_t i = 0; i < report->row_count; i++) {
 		row = &report->rows[i];
 		if (row->collective == kernel->collective && row->bytes_most == most && row->ranks == kernel->ranks)
@@ -134,6 +134,9 @@ int report_add_collective(struct report *report, const struct report_member *mem
 	if (!row)
 		return -ENOMEM;
 	row->count++;
+	if (kernel->is_untimed)
+		return 0;
+	row->timed++;
 	row->bytes += kernel->bytes;
 	row->time_ns += kernel->end_ns - kernel->start_ns;
 	/* The root of a broadcast, and who sends, need not wait for the others. */

@@ -125,17 +125,21 @@ static void answer_inspector(const struct report *report, struct answer *answer)
 		count += report->rows[i].count;
 		most = report->rows[i].time_ns > most->time_ns ? &report->rows[i] : most;
 	}
+	if (!all_ns) {
+		answer_add(answer,
+			   "None of %" PRIu64 " collectives has a time of the GPU's clock, so nothing is known of "
+			   "their rates.",
+			   count);
+		return;
+	}
 	answer_add(answer, "%s of up to %s takes %.0f %% of the time in collectives, %s each, and reaches %s (busbw).",
 		   report_collective_word(most->collective), units_size((double)most->bytes_most, size),
 		   100 * part((double)most->time_ns, (double)all_ns),
-		   time_words(part((double)most->time_ns, (double)most->count), time),
+		   time_words(part((double)most->time_ns, (double)most->timed), time),
 		   units_rate(busbw_Bps(most), rate));
 	answer_slow(report, answer);
 	if (report->not_by_gpu)
-		answer_add(answer,
-			   " %" PRIu64 " of %" PRIu64
-			   " times are by the CPU's clock, which includes waiting to start: leave "
-			   "NCCL_INSPECTOR_REQUIRE_KERNEL_TIMING set.",
+		answer_add(answer, " %" PRIu64 " of %" PRIu64 " have no time of the GPU's clock and are only counted.",
 			   report->not_by_gpu, count);
 }
 
@@ -212,11 +216,13 @@ static void print_collectives(const struct report *report, FILE *out)
 			continue; /* the end of one that began before the first step */
 		if (row->bytes_most)
 			units_size((double)row->bytes_most, size);
+		snprintf(time, sizeof(time), "-");
+		if (row->timed)
+			time_words((double)row->time_ns / (double)row->timed, time);
 		if (row->ranks)
 			snprintf(ranks, sizeof(ranks), "%u", row->ranks);
 		fprintf(rows, "%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\t%s", report_collective_word(row->collective), size,
-			ranks, row->count, time_words(part((double)row->time_ns, (double)row->count), time),
-			units_rate(algbw_Bps(row), algbw), units_rate(busbw_Bps(row), busbw));
+			ranks, row->count, time, units_rate(algbw_Bps(row), algbw), units_rate(busbw_Bps(row), busbw));
 		if (report->has_traces)
 			fprintf(rows, "\t%.0f %%", 100 * part((double)row->exposed_ns, (double)row->time_ns));
 		fputc('\n', rows);
