@@ -149,7 +149,7 @@ def by_hand(kernels, steps):
 class Model(Report):
     def test_exposed_time_is_that_of_each_microsecond(self):
         rng = random.Random(SEED)
-        for case in range(150):
+        for case in range(80):
             events, kernels, steps = made_up(rng)
             if not kernels:
                 continue
@@ -310,7 +310,7 @@ class Inspector(Report):
 class Refused(Report):
     def test_wherever_a_trace_is_cut(self):
         whole = json.dumps(trace(Forms.EVENTS)).encode()
-        for cut in sorted({*range(2, len(whole) - 1, 11), len(whole) - 1} - {whole.index(b"[") + 1}):
+        for cut in sorted({*range(2, len(whole) - 1, 23), len(whole) - 1} - {whole.index(b"[") + 1}):
             done = run(self.put("cut.json", whole[:cut]))
             self.assertEqual((done.returncode, done.stdout, done.stderr.count(b"\n")), (1, b"", 1), cut)
             self.assertIn(b"cut.json", done.stderr)
@@ -346,7 +346,7 @@ class Refused(Report):
     def test_bytes_that_were_changed_never_crash_it(self):
         rng = random.Random(SEED)
         whole = bytearray((json.dumps(trace(Forms.EVENTS)) + Inspector.line(0, 1, 10)).encode())
-        for _ in range(200):
+        for _ in range(100):
             data = bytearray(whole)
             for _ in range(rng.randrange(1, 4)):
                 data[rng.randrange(len(data))] = rng.choice(b'{}[]",:\\0x\n\x00\xff9e')
