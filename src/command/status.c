@@ -183,7 +183,7 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 		if (running ? shown->at[i]->running : !i) {
 			count_job(shown->at[i], &tally);
 			worst = measured_worst(&shown->measured[i]) ? measured_worst(&shown->measured[i]) : worst;
-			snprintf(whose, sizeof(whose), "%s, which %s", shown->at[i]->process.command,
+			snprintf(whose, sizeof(whose), "%s, which %s,", shown->at[i]->process.command,
 				 running ? "runs" : "was the last job");
 		}
 	if (running > 1)
@@ -194,8 +194,8 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 		answer_add(ret, "%" PRIu64 " of %" PRIu64 " communicators of %s have no channels: %s.", tally.without,
 			   tally.with + tally.without, whose, tally.why);
 	else if (tally.with)
-		answer_add(ret, "All is well: the communicators of %s have channels, where they have several GPUs.",
-			   whose);
+		answer_add(ret, "%she communicators of %s have channels, where they have several GPUs.",
+			   worst ? "T" : "All is well: t", whose);
 	else
 		answer_add(ret, "The communicators of %s have one GPU each and need no channels.", whose);
 	if (worst) {

@@ -68,7 +68,9 @@ static const struct compare_rank *last_rank(const struct compare_case *at, doubl
 	if (at->rank_count < 2)
 		return NULL;
 	*ret_others_us = median_us(at, last);
-	return last->time_us < LAST_PART * *ret_others_us && is_near(last->time_us, at->predicted_us) ? last : NULL;
+	return last->time_us < LAST_PART * *ret_others_us && last->time_us <= (1 + COMPARE_TOLERANCE) * at->predicted_us
+		       ? last
+		       : NULL;
 }
 
 static void way_words(struct compare_way way, char text[static 32])

@@ -305,18 +305,28 @@ void measured_answer(const struct measured_row *row, struct answer *answer)
 		   rate_words(rate_Bps(row, row->at.predicted_us), predicted), row->why);
 }
 
+/* "Ring/LL128, 4 channels"; messages have no algorithm. */
+static void taken_words(const struct operations_line *of, char text[static WORDS_BYTES])
+{
+	size_t used = 0;
+
+	if (of->algorithm >= 0 || of->protocol >= 0)
+		used = (size_t)snprintf(text, WORDS_BYTES, "%s/%s, ", algorithm_of(of->algorithm),
+					protocol_of(of->protocol));
+	snprintf(text + used, WORDS_BYTES - used, "%u channel%s", of->channels, of->channels == 1 ? "" : "s");
+}
+
 static void print_row(const struct measured_row *row, FILE *rows)
 {
-	char size[UNITS_BYTES], is[UNITS_BYTES], predicted[UNITS_BYTES], gpus[JOB_GPUS_BYTES] = "?",
+	char size[UNITS_BYTES], is[UNITS_BYTES], predicted[UNITS_BYTES], gpus[JOB_GPUS_BYTES] = "?", taken[WORDS_BYTES],
 									 why[COMPARE_TEXT_BYTES];
 
 	if (row->comm)
 		term_clean(row->comm->gpus, gpus, sizeof(gpus));
 	term_clean(row->why, why, sizeof(why));
-	fprintf(rows, "    GPU%s %s, %u ranks\t%s\t%s\t%s/%s, %u channel%s\t%" PRIu64 "\t%s\t%s\n",
-		strchr(gpus, ',') ? "s" : "", gpus, row->of.rank_count, kind_of(row), units_size(bytes_most(row), size),
-		algorithm_of(row->of.algorithm), protocol_of(row->of.protocol), row->of.channels,
-		row->of.channels == 1 ? "" : "s", row->of.count,
+	taken_words(&row->of, taken);
+	fprintf(rows, "    GPU%s %s, %u ranks\t%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\n", strchr(gpus, ',') ? "s" : "", gpus,
+		row->of.rank_count, kind_of(row), units_size(bytes_most(row), size), taken, row->of.count,
 		rate_words(rate_Bps(row, compare_measured_us(&row->at)), is),
 		rate_words(rate_Bps(row, row->at.predicted_us), predicted));
 	if (why[0])
