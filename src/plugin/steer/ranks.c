@@ -250,10 +250,11 @@ int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, struct steer_agree
 
 /* -------------------------------------------------------------------------------------------------------------- tuning */
 
-static int refuse(struct diag *why, int error, const char *reason)
+/* NCCL takes it for invalid usage, which it is: the text says of what. */
+static int refuse(struct diag *why, const char *reason)
 {
 	diag_set(why, 0, 0, "%s", reason);
-	return error;
+	return -EPROTO;
 }
 
 /* The ranks of this host, which are known to be all where each host has as many. */
@@ -288,22 +289,21 @@ static int table_of(const struct steer_thread *thread, const struct steer_shape 
 		return 0;
 	}
 	if (thread && !thread->record.bus_id[0])
-		return refuse(why, -ENODEV, "the CUDA driver does not say which GPU this rank has");
+		return refuse(why, "the CUDA driver does not say which GPU this rank has");
 	if (shape->host_count == 1 || (thread && agreed->rank_count && agreed->tuning != thread->record.tuning[kind]))
 		return refuse(
-			why, -EPROTO,
+			why,
 			"not all ranks of the communicator have the same table and NCCL_ALGO, NCCL_PROTO: give all "
 			"of them the same TRIBUTARY_TUNING (mpirun -x TRIBUTARY_TUNING)");
 	if (!plugin_state_choice()->ours)
 		return refuse(
-			why, -EOPNOTSUPP,
+			why,
 			"between hosts the table is safe only over Tributary's network, whose connections show that "
 			"both sides have it: set TRIBUTARY_NET=verbs or tcp");
 	if (!thread || !host_agrees(thread, kind, shape->rank_count, shape->host_count))
 		return refuse(
-			why, -EPROTO,
-			"not all ranks of this host are known to have it: each host needs as many ranks, and each "
-			"communicator resources of its own (NCCL_COMM_SPLIT_SHARE_RESOURCES=0)");
+			why, "not all ranks of this host are known to have it: each host needs as many ranks, and each "
+			     "communicator resources of its own (NCCL_COMM_SPLIT_SHARE_RESOURCES=0)");
 	ret->table = table;
 	ret->from = STEER_TUNED_FROM_SECOND;
 	return 0;
@@ -320,18 +320,17 @@ int steer_tuning_of(const struct steer_shape *shape, const struct steer_agreed *
 		return 0;
 	if (!atomic_load_explicit(&steer_here.ready, memory_order_acquire))
 		return params_tuning_named(plugin_state_params())
-			       ? refuse(why, -EOPNOTSUPP,
+			       ? refuse(why,
 					"NCCL tells Tributary of no communicator, as NCCL_NET names another network")
 			       : 0;
 	if (thread && thread->record.comm_id != shape->comm_id)
 		thread = NULL;
 	if (thread && thread->cannot_follow)
-		return refuse(why, -EIO, "what the ranks of this host agreed on cannot be read");
+		return refuse(why, "what the ranks of this host agreed on cannot be read");
 	if (thread && thread->has_decision && thread->decision.named && !tuning->is_named)
-		return refuse(why, -EPROTO,
-			      "other ranks of this host have TRIBUTARY_TUNING with the name of a table: "
-			      "give it to all ranks (mpirun -x TRIBUTARY_TUNING)");
+		return refuse(why, "other ranks of this host have TRIBUTARY_TUNING with the name of a table: "
+				   "give it to all ranks (mpirun -x TRIBUTARY_TUNING)");
 	if (tuning->is_named && tuning->why.text[0])
-		return refuse(why, -ENOENT, tuning->why.text);
+		return refuse(why, tuning->why.text);
 	return table_of(thread, shape, agreed, ret, why);
 }

@@ -104,11 +104,12 @@ static uint64_t hash_of_settings(const struct params_source *source)
 static void number_them(struct steer_tuning *tuning, uint64_t settings)
 {
 	for (int kind = 0; kind < STEER_TUNING_KINDS; kind++) {
-		uint64_t hash = hash_step(settings, tuning->is_named);
+		/* A rank that lacks the named one fails by itself. */
+		uint64_t hash = hash_step(settings, tuning->named);
 		bool is_any = tuning->is_named;
 
-		for (size_t i = 0; i < tuning->count; i++) {
-			if (!tuning->is_named && (tuning->at[i].table.host_count > 1) != (kind == STEER_TUNING_SEVERAL))
+		for (size_t i = 0; i < tuning->count && !tuning->is_named; i++) {
+			if ((tuning->at[i].table.host_count > 1) != (kind == STEER_TUNING_SEVERAL))
 				continue;
 			hash = hash_step(hash, tuning->at[i].hash);
 			is_any = true;
