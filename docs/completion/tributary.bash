@@ -55,6 +55,7 @@ _tributary()
 		while [ "$at" -lt "$COMP_CWORD" ]; do
 			case ${COMP_WORDS[at]} in
 			--collnet) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--tuning) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			-*) at=$((at + 1)) ;;
 			*) break ;;
 			esac
@@ -160,7 +161,9 @@ _tributary()
 	tune\ --ranks) kind=none ;;
 	tune\ --color) words='auto always never' ;;
 	env\ --collnet) words='auto on off' ;;
+	env\ --tuning) kind=none ;;
 	run\ --collnet) words='auto on off' ;;
+	run\ --tuning) kind=none ;;
 	bench\ --worker) words='auto nccl-tests torch plugins' ;;
 	bench\ --nccl-tests) kind=directory ;;
 	bench\ --operations) kind=none ;;
@@ -271,8 +274,8 @@ _tributary()
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --html --nccl-graph --output --json --color --help' ;;
 		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --install --measure --worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --json --color --help' kind=command ;;
-		env) options='--collnet --json --help' ;;
-		run) options='--collnet --help' kind=command ;;
+		env) options='--collnet --tuning --json --help' ;;
+		run) options='--collnet --tuning --help' kind=command ;;
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --from --profile --json --help' ;;
 		top) options='--once --json --help' ;;

@@ -234,6 +234,20 @@ static bool wants_collnet(const struct params *params, const char *wish, struct 
 	return !strcmp(why, "it is wanted");
 }
 
+static int add_tuning(const struct command_call *call, struct env *env)
+{
+	const char *text = command_value(call, "tuning");
+	uint64_t hash;
+
+	if (!text)
+		return COMMAND_OK;
+	if (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0 && parse_digest(text, &hash) < 0)
+		return command_wrong_value(
+			call, "tuning", "auto, off, or the 16 digits of a table that `tributary tune --measure` keeps");
+	add(env, "TRIBUTARY_TUNING", "%s", text);
+	return COMMAND_OK;
+}
+
 int env_make(const struct command_call *call, struct env *ret)
 {
 	struct env env = { .count = 0 };
@@ -251,8 +265,10 @@ int env_make(const struct command_call *call, struct env *ret)
 	env.has_collnet = wants_collnet(&params, command_value(call, "collnet"), &env);
 	if (env.has_collnet)
 		add(&env, "NCCL_COLLNET_ENABLE", "1");
-	*ret = env;
-	return COMMAND_OK;
+	status = add_tuning(call, &env);
+	if (status == COMMAND_OK)
+		*ret = env;
+	return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- printing */
@@ -328,7 +344,7 @@ const struct command command_env = {
 		 "the cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find "
 		 "before it loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment "
 		 "says what that means. It has to be the same on every host of the job.",
-	.options = { ENV_OPTION_COLLNET, COMMAND_OPTION_JSON },
+	.options = { ENV_OPTION_COLLNET, ENV_OPTION_TUNING, COMMAND_OPTION_JSON },
 	.example = "eval \"$(tributary env)\"",
 	.run = run,
 };

@@ -10,7 +10,7 @@
 
 #include <limits.h>
 
-enum { ENV_VARIABLES_MAX = 5, ENV_NOTES_MAX = 2, ENV_VALUE_BYTES = 2 * PATH_MAX, ENV_REASON_BYTES = 512 };
+enum { ENV_VARIABLES_MAX = 6, ENV_NOTES_MAX = 2, ENV_VALUE_BYTES = 2 * PATH_MAX, ENV_REASON_BYTES = 512 };
 
 struct env_variable {
 	const char *name;
@@ -34,7 +34,12 @@ struct env {
 			"auto"                                                                                         \
 	}
 
-/* COMMAND_OK, or COMMAND_FAILED after saying why: the plugin is nowhere. */
+#define ENV_OPTION_TUNING                                                                                          \
+	{                                                                                                          \
+		"tuning", "TABLE", "the tuning table that NCCL follows, which every rank must have; auto; or off", \
+	}
+
+/* COMMAND_OK; COMMAND_USAGE, or COMMAND_FAILED, after saying why: the plugin is nowhere. */
 int env_make(const struct command_call *call, struct env *ret);
 /* The notes, and one line about NCCL_COLLNET_ENABLE, and why. */
 void env_explain(const struct env *env, const char *before, FILE *out);

@@ -279,7 +279,7 @@ const struct command command_run = {
 		"communicators had planned channels, and what stood in the way of the others; with TRIBUTARY_PROFILE=time also "
 		"which collective lost most time to its prediction, and why. `tributary status` has more. Launchers that start processes on other hosts do not all pass the environment on: run it there, "
 		"or mpirun -x.",
-	.options = { ENV_OPTION_COLLNET },
+	.options = { ENV_OPTION_COLLNET, ENV_OPTION_TUNING },
 	.example = "tributary run -- torchrun --nproc_per_node=4 train.py",
 	.run = run,
 };

@@ -18,10 +18,10 @@
 
 static int forget(void **state)
 {
-	static const char *const names[] = { "NCCL_NET_PLUGIN",    "NCCL_ENV_PLUGIN", "NCCL_COLLNET_ENABLE",
-					     "NCCL_TUNER_PLUGIN",  "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",
-					     "TRIBUTARY_TUNER",    "TRIBUTARY_NET",   "TRIBUTARY_CLUSTER",
-					     "SLURM_JOB_NUM_NODES" };
+	static const char *const names[] = { "NCCL_NET_PLUGIN",     "NCCL_ENV_PLUGIN", "NCCL_COLLNET_ENABLE",
+					     "NCCL_TUNER_PLUGIN",   "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",
+					     "TRIBUTARY_TUNER",     "TRIBUTARY_NET",   "TRIBUTARY_CLUSTER",
+					     "SLURM_JOB_NUM_NODES", "TRIBUTARY_TUNING" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -119,6 +119,23 @@ static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
 	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "/nowhere/at/all"));
 	json_decref(all);
+}
+
+static void a_table_is_named_for_all_ranks(void **state)
+{
+	json_t *all;
+	char text[512];
+
+	(void)state;
+	assert_false(has("", "TRIBUTARY_TUNING"));
+	assert_string_equal(variable("--tuning 00ab34cd56ef7890", "TRIBUTARY_TUNING", &all), "00ab34cd56ef7890");
+	json_decref(all);
+	assert_int_equal(
+		program_run("run --tuning off sh -c 'echo $TRIBUTARY_TUNING'", PROGRAM_STDOUT, text, sizeof(text)),
+		COMMAND_OK);
+	assert_string_equal(text, "off\n");
+	assert_int_equal(program_run("env --tuning ab34", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+	assert_non_null(strstr(text, "expected auto, off, or the 16 digits"));
 }
 
 static void what_is_set_stays(void **state)
@@ -254,6 +271,7 @@ int main(void)
 		cmocka_unit_test_setup(what_is_set_stays, forget),
 		cmocka_unit_test_setup(another_plugin_stays_and_is_noted, forget),
 		cmocka_unit_test_setup(without_the_link_the_path_is_named, forget),
+		cmocka_unit_test_setup(a_table_is_named_for_all_ranks, forget),
 		cmocka_unit_test_setup(collnet_goes_with_our_tuner, forget),
 		cmocka_unit_test_setup(folders_of_any_name_survive_the_shell, forget),
 		cmocka_unit_test_setup(run_becomes_the_command, forget),
