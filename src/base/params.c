@@ -55,6 +55,12 @@ static const char *const steer_names[] = {
 	[STEER_FULL] = "full",
 	[STEER_COUNT] = NULL,
 };
+static const char *const profiler_names[] = {
+	[PROFILER_OFF] = "off",
+	[PROFILER_COUNT] = "count",
+	[PROFILER_TIME] = "time",
+	[PROFILER_CHOICE_COUNT] = NULL,
+};
 static const char *const family_names[] = {
 	[FAMILY_AUTO] = "auto",
 	[FAMILY_IPV4] = "ipv4",
@@ -148,6 +154,10 @@ static const struct param_row rows[] = {
 	    "Folder for a file of metrics of each process, for the textfile collector of Prometheus' node exporter and "
 	    "`tributary top`. Unset: none." },
 	  { KIND_TEXT, FIELD(metrics) } },
+	{ { "TRIBUTARY_PROFILER", "choice", "", "off, count, time", "count",
+	    "What is kept of NCCL's operations. count: how often each ran, at which size, and how NCCL ran it. time: for "
+	    "a second of each minute also how long they took, until a CUDA graph is captured (NCCL 2.28 and later)." },
+	  { KIND_CHOICE, FIELD(profiler), .choices = profiler_names } },
 	{ { "TRIBUTARY_TUNER", "boolean", "", "0, 1", "1",
 	    "1: on communicators of one host that run planned channels, tell NCCL what those cost. 0 (or off): leave "
 	    "NCCL's costs alone. The same on all ranks." },

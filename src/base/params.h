@@ -14,6 +14,7 @@
 enum net_choice { NET_CHOICE_AUTO, NET_CHOICE_TCP, NET_CHOICE_VERBS, NET_CHOICE_OFF, NET_CHOICE_COUNT };
 enum join_choice { JOIN_AUTO, JOIN_ALWAYS, JOIN_NEVER, JOIN_CHOICE_COUNT };
 enum steer_choice { STEER_OFF, STEER_TOPOLOGY, STEER_FULL, STEER_COUNT };
+enum profiler_choice { PROFILER_OFF, PROFILER_COUNT, PROFILER_TIME, PROFILER_CHOICE_COUNT };
 enum family_choice { FAMILY_AUTO, FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
 enum simd_choice { SIMD_AUTO, SIMD_SCALAR, SIMD_AVX2, SIMD_AVX512, SIMD_NEON, SIMD_COUNT };
 
@@ -42,6 +43,7 @@ struct params {
 	char metrics[PARAMS_STRING_BYTES];    /* TRIBUTARY_METRICS: a folder, "" for none */
 	uint64_t given;                       /* bit i: row i has a value that somebody set */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
+	enum profiler_choice profiler;        /* TRIBUTARY_PROFILER */
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	uint64_t tuning;                      /* TRIBUTARY_TUNING: a table's hash, PARAMS_TUNING_OFF or _AUTO */
 	bool collnet;                         /* TRIBUTARY_COLLNET */

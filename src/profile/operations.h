@@ -17,7 +17,10 @@
  *
  * A time is from the first channel's start to the last one's end on this rank's GPU, with the wait for later ranks: of ranks
  * that do the same, the one with the least time is the one that the others waited for. ns is the sum over the samples.
- * Operations of CUDA graphs are counted as captured and not in the lines.
+ * Where NCCL does not say how many channels there are (collnet), the time is up to when all that had begun had ended.
+ *
+ * What NCCL does not tell: operations of CUDA graphs beside their capture, or where a graph has host functions each replay
+ * (counted as captured and not in the lines); symmetric kernels; in 2.30 how broadcasts run; communicators of one rank.
  *
  * Only the profiler half writes, any thread of it, atomically; readers may see sums of which the last operation is half in.
  */

@@ -119,7 +119,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 35);
+	assert_int_equal(params_count(), 36);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -182,6 +182,9 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_SHARED_DIR", { { "/run/shm", "/run/shm" } }, { NULL } },
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
 		{ "TRIBUTARY_METRICS", { { "/var/x", "/var/x" } }, { NULL } },
+		{ "TRIBUTARY_PROFILER",
+		  { { "off", "off" }, { "count", "count" }, { "TIME", "time" } },
+		  { "1", "on", "times" } },
 		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_TUNING",
 		  { { "auto", "auto" }, { "off", "off" }, { "00ab34cd56ef7890", "00ab34cd56ef7890" } },
