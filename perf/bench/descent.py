@@ -32,7 +32,7 @@ PLATEAU = 0.96   # of the best on the way: worth another step
 PAIRS_CLIMBED = 4, 0.3   # of how many pairs numbers of channels are tried, and from what share of the best
 PATIENCE = 3     # times the pairs, for what is open after them
 RECENT, OUTLIER = 9, 1.25   # runs without a table that count; what a time is above their median to be off
-FAILURES_MOST = 24
+FAILURES_FIRST, FAILURES_MOST = 8, 24   # before a run with a table ends well, which is soon where one candidate is to blame
 
 
 class Broken(Exception):
@@ -135,10 +135,11 @@ class Search:
     def __init__(self, once, note):
         self.once, self.note = once, note
         self.runs = self.failures = 0
-        self.recent = {}     # times without a table
-        self.never = set()   # (operation, algorithm, protocol) that NCCL does not take at any size
-        self.taken = False   # whether any candidate was
-        self.is_cut = False  # whether time ended the search
+        self.recent = {}       # times without a table
+        self.never = set()     # (operation, algorithm, protocol) that NCCL does not take at any size
+        self.taken = False     # whether any candidate was
+        self.has_run = False   # whether any run with a table ended well
+        self.is_cut = False    # whether time ended the search
 
     def run(self, choices, cells):
         self.runs += 1
@@ -166,13 +167,15 @@ class Search:
 
     def count_failure(self, e):
         self.failures += 1
-        if self.failures > FAILURES_MOST:
-            raise GaveUp("%d runs failed; the last one: %s" % (self.failures, e.args[0])) from e
+        if self.failures > (FAILURES_MOST if self.has_run else FAILURES_FIRST):
+            raise GaveUp("%d runs failed%s; the last one: %s" % (self.failures, "" if self.has_run else ", and none with a table ended well", e.args[0])) from e
 
     def trial(self, choices):
         """{cell: Took, or None for a candidate under which the command fails}, found by halves."""
         try:
-            return self.run(choices, list(choices))
+            found = self.run(choices, list(choices))
+            self.has_run = True
+            return found
         except Broken as e:
             self.count_failure(e)
             found, left = dict(e.args[1]), [cell for cell in choices if cell not in e.args[1]]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NCCL's log says of a run with NCCL_DEBUG_SUBSYS=INIT,NET,TUNING: what was taken for each collective, and the communicator. Pure."""
-import collections
 import re
 
 OPERATIONS = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter", "Broadcast": "broadcast", "Reduce": "reduce"}
@@ -11,15 +10,15 @@ VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
 
 
 def ways(log, ranks):
-    """{(operation, size): (algorithm, protocol, channels)}, the most frequent of each; sizes as nccl-tests counts them."""
-    counts = collections.defaultdict(collections.Counter)
+    """{(operation, size): (algorithm, protocol, channels)}, the last of each, as a table may be followed from a communicator's
+    second collective on; sizes as nccl-tests counts them."""
+    found = {}
     for name, size, algorithm, protocol, low, high in TAKEN.findall(log):
         operation = OPERATIONS.get(name)
         # NCCL counts what one rank gives of an AllGather, and gets of a ReduceScatter.
         parts = ranks if operation in ("all_gather", "reduce_scatter") else 1
-        way = (algorithm.lower().replace("_", "-"), protocol.lower(), int(high) - int(low) + 1)
-        counts[operation, int(size) * parts][way] += 1
-    return {cell: found.most_common(1)[0][0] for cell, found in counts.items()}
+        found[operation, int(size) * parts] = (algorithm.lower().replace("_", "-"), protocol.lower(), int(high) - int(low) + 1)
+    return found
 
 
 def shape(log):
