@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What README.md says that commands can say again. */
+/* What documents say that commands can say again. */
 #include "program.h"
 
 #include <setjmp.h>
@@ -46,10 +46,20 @@ static void gains_and_picture_are_what_the_commands_give(void **state)
 	run_python("perf/gains.py", arguments);
 }
 
+static void the_example_is_what_commands_print(void **state)
+{
+	char arguments[2048];
+
+	(void)state;
+	snprintf(arguments, sizeof(arguments), "'%s' '%s/docs/guide/example.md'", program_path(), program_source());
+	run_python("tests/gates/example.py", arguments);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gains_and_picture_are_what_the_commands_give),
+		cmocka_unit_test(the_example_is_what_commands_print),
 	};
 
 	return cmocka_run_group_tests(tests, program_find, NULL);
