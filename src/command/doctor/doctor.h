@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is wrong with a machine: a table of checks over the graph, its measurements and the facts that discovery found
- * beside it (docs/format/graph.md). Pure. docs/guide/doctor.md lists every check with its remedy.
+ * beside it (docs/format/graph.md). Pure. docs/guide/doctor.md lists every check.
  */
 #ifndef TRIBUTARY_COMMAND_DOCTOR_DOCTOR_H
 #define TRIBUTARY_COMMAND_DOCTOR_DOCTOR_H
