@@ -10,6 +10,8 @@
 #ifndef TESTS_STANDIN_BOARD_H
 #define TESTS_STANDIN_BOARD_H
 
+#include "tuner_table.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,10 +57,11 @@ struct board_answer {
 	int result; /* NCCL's */
 	int value;  /* FORK: calls that had an effect */
 	bool errno_changed;
-	bool waited;                 /* for more than a second */
-	bool missing;                /* the file cannot be read */
-	char path[BOARD_PATH_BYTES]; /* TOPOLOGY, GRAPH: "": unset */
-	uint32_t tuner_choices;      /* hash */
+	bool waited;                  /* for more than a second */
+	bool missing;                 /* the file cannot be read */
+	char path[BOARD_PATH_BYTES];  /* TOPOLOGY, GRAPH: "": unset */
+	uint32_t tuner_choices;       /* hash */
+	struct tuner_answers answers; /* TUNER: where tables choose */
 	size_t text_bytes;
 	char text[BOARD_TEXT_BYTES];
 };

@@ -5,6 +5,7 @@
  */
 #include "graph.h"
 #include "play.h"
+#include "tables.h"
 
 #include <string.h>
 
@@ -162,7 +163,8 @@ void judge_answer(struct play *play, const struct play_comm *comm, struct play_m
 	const struct board_answer *answer = &play->board->processes[member->process].actors[actor].answer;
 	const struct play_process *process = process_of(play, member);
 
-	if (answer->result)
+	member->refused |= member->step == PLAY_TUNER && answer->result && tables_may_refuse(process);
+	if (answer->result && !member->refused)
 		play_fail(play, "process %u, step %d: a call failed with %d", member->process, (int)member->step,
 			  answer->result);
 	if (answer->errno_changed)
@@ -176,8 +178,10 @@ void judge_answer(struct play *play, const struct play_comm *comm, struct play_m
 		judge_topology(play, process, answer, member);
 	if (member->step == PLAY_GRAPH || member->step == PLAY_GRAPHS)
 		judge_graph(play, comm, process, answer, member);
-	if (member->step == PLAY_TUNER)
+	if (member->step == PLAY_TUNER) {
 		member->tuner = answer->tuner_choices;
+		member->answers = answer->answers;
+	}
 }
 
 static void judge_pair(struct play *play, const struct play_comm *comm, const struct play_member *one,
@@ -194,7 +198,7 @@ static void judge_pair(struct play *play, const struct play_comm *comm, const st
 	if (one->topology != other->topology)
 		play_fail(play, "communicator %u: processes %u and %u have different topology files", number,
 			  one->process, other->process);
-	if (!one->graph == !other->graph && one->tuner != other->tuner)
+	if (!one->refused && !other->refused && !one->graph == !other->graph && one->tuner != other->tuner)
 		play_fail(play, "communicator %u: the tuners of processes %u and %u choose differently", number,
 			  one->process, other->process);
 }
@@ -208,6 +212,7 @@ static bool is_without_plan(const struct play *play, const struct play_comm *com
 
 void judge_comm(struct play *play, struct play_comm *comm)
 {
+	tables_judge(play, comm);
 	for (unsigned i = 0; i < comm->member_count; i++) {
 		const struct play_member *member = &comm->members[i];
 

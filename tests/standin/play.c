@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "play.h"
+#include "tables.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -61,6 +61,7 @@ int play_open(struct play *play, const char *folder, const char *mutant)
 	play->library = mutant ? play->other_build : library_open(runtime_setting("PLUGIN"));
 	if (!play->board || !play->library || !play->other_build)
 		return -ENOENT;
+	tables_make(folder, &play->tables);
 	r = places_begin();
 	for (unsigned w = 0; w < PLAY_WORLDS && r == 0; w++) {
 		world_make(machines[w], &play->worlds[w]);
@@ -513,6 +514,7 @@ static void events(struct play *play)
 {
 	struct play_process *stops = &play->processes[play->stop_which];
 
+	tables_change(play);
 	if (play->kill_at && play->turns >= play->kill_at) {
 		play->kill_at = 0;
 		play->counts.kills++;

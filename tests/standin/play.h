@@ -42,6 +42,8 @@ struct play_process {
 	bool is_helper;              /* no rank of its job, but with the variables of one */
 	const char *graph;           /* NCCL_GRAPH_FILE of the user, NULL: unset */
 	unsigned gpu_count, gpus[4]; /* its ranks: indices of the world's GPUs */
+	uint64_t named;              /* the tuning table that TRIBUTARY_TUNING names; 0: none */
+	bool is_of_named;            /* its job names one */
 	/* What it does. */
 	pid_t pid;
 	bool dead, stopped, registered;
@@ -74,6 +76,8 @@ struct play_member {
 	bool running;             /* within the step */
 	uint64_t graph, topology; /* hashes of what it read; 0: it was answered no file of the plugin */
 	uint32_t tuner;           /* of its choices */
+	struct tuner_answers answers;
+	bool refused; /* the tuner's init failed */
 };
 
 enum play_kind { PLAY_NEW, PLAY_SPLIT, PLAY_SHARED, PLAY_SHRINK };
@@ -106,11 +110,32 @@ struct play_reference {
 };
 
 struct play_counts {
-	uint64_t schedules, communicators, due, planned, given_up, kills, waits, turns;
+	uint64_t schedules, communicators, due, planned, given_up, kills, waits, turns, followed, refused;
+};
+
+/* tables.h. */
+enum play_tables_kind {
+	PLAY_TABLES_NONE,
+	PLAY_TABLES_SOME,
+	PLAY_TABLES_OTHERS,
+	PLAY_TABLES_CHANGING,
+	PLAY_TABLES_NAMED, /* for one that is named */
+	PLAY_TABLES_KINDS
+};
+struct play_tables {
+	char folders[PLAY_TABLES_KINDS][WORLD_PATH_BYTES], here[WORLD_PATH_BYTES + 8], gone[WORLD_PATH_BYTES + 8];
+	uint64_t hashes[2][9][4]; /* of version, ranks and hosts */
+	uint64_t random;
+	unsigned change_at;
+	bool is_away;
+	/* Of the job whose processes are made. */
+	bool are_alike, is_named;
+	unsigned odd, ranks, hosts;
 };
 
 struct play {
 	struct board *board;
+	struct play_tables tables;
 	struct world worlds[PLAY_WORLDS];
 	struct place places[PLAY_WORLDS][PLAY_PLACES];
 	void *library, *other_build;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process of a job: it has the plugin as NCCL has it, and its actors do what they are ordered. */
 #include "board.h"
-#include "tuner_table.h"
 
 #include "nccl/env.h"
 #include "nccl/v11.h"
@@ -162,9 +161,13 @@ static int tuner(const struct board_order *order, struct board_answer *answer)
 	void *context = NULL;
 	int r;
 
-	if (!rank.tuner.version)
+	if (!rank.tuner.version) {
+		tuner_table_follow(&rank.tuner, NULL, &answer->answers);
 		return 0;
+	}
 	r = tuner_table_init(&rank.tuner, order->comm_id, order->rank_count, order->node_count, log_line, &context);
+	if (r == NCCL_SUCCESS)
+		tuner_table_follow(&rank.tuner, context, &answer->answers);
 	for (int i = 0; r == NCCL_SUCCESS && i < TUNER_QUESTIONS; i++) {
 		r = tuner_table_ask(&rank.tuner, context, order->comm_id, i, &choice);
 		answer->tuner_choices = answer->tuner_choices * 31 + (uint32_t)(choice.choice * 64 + choice.channels);

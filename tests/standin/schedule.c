@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a schedule is made of, by its seed. */
-#include "play.h"
+#include "tables.h"
 
 #include "plugin/steer.h"
 
@@ -137,6 +137,7 @@ static void process_add(struct play *play, const struct job *job, enum play_plac
 		set(shared, "NCCL_HOSTID=host-%u", process->host);
 	}
 	launcher_set(job, shared, rank, size, place);
+	tables_give(play, play->process_count, shared);
 	if (job->odd != ODD_NONE && job->odd_which == play->process_count)
 		oddity_set(job->odd, process, shared);
 	play_fork(play);
@@ -150,15 +151,18 @@ static unsigned processes_in(const struct job *job, unsigned place)
 static void processes_add(struct play *play, struct job *job)
 {
 	struct play_job *known = &play->jobs[job->number];
-	unsigned places = 0;
+	unsigned places = 0, ranks = 0;
 
 	job->world_size = job->elsewhere;
 	for (unsigned place = 0; place < PLAY_PLACES; place++) {
 		job->world_size += processes_in(job, place);
 		places += job->gpus[place] != 0;
+		ranks += (unsigned)__builtin_popcount(job->gpus[place]);
 	}
 	if (job->odd != ODD_NONE)
 		job->odd_which = play->process_count + below(play, job->world_size - job->elsewhere);
+	tables_choose(play, job->number, ranks, job->two_host_ids || job->gpus[PLAY_HOST_1] ? 2 : 1,
+		      job->world_size - job->elsewhere);
 	for (unsigned place = 0; place < PLAY_PLACES; place++) {
 		unsigned left = job->gpus[place], size = processes_in(job, place);
 

@@ -9,6 +9,7 @@
 #include "support/runtime.h"
 
 #include <dlfcn.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,6 +138,33 @@ int tuner_table_ask(const struct tuner_table *tuner, void *context, uint64_t com
 		}
 	*ret = choice;
 	return r;
+}
+
+void tuner_table_follow(const struct tuner_table *tuner, void *context, struct tuner_answers *ret)
+{
+	*ret = (struct tuner_answers){ 0, 0 };
+	for (unsigned i = 0; i < 4; i++) {
+		float costs[NCCL_ALGO_COUNT][NCCL_PROTO_COUNT], least = FLT_MAX;
+		uint32_t answer = 0;
+		int channels = 0;
+
+		for (int a = 0; a < NCCL_ALGO_COUNT; a++)
+			for (int p = 0; p < NCCL_PROTO_COUNT; p++)
+				costs[a][p] = a > 1 ? NCCL_COST_FORBIDDEN : (float)(50 + 10 * p - a);
+		if (tuner->version > 2)
+			(void)call_table(tuner, context, NCCL_FUNC_ALLREDUCE, (size_t)1 << (37 + i), 1, 0, costs,
+					 &channels);
+		for (int a = 0; a < 2; a++)
+			for (int p = 0; p < NCCL_PROTO_COUNT; p++)
+				if (costs[a][p] >= 0 && costs[a][p] < least) {
+					least = costs[a][p];
+					answer = (uint32_t)(1 + (a * 8 + p) * 64 + channels);
+				}
+		if (i)
+			ret->rest = ret->rest * 31 + answer;
+		else
+			ret->first = answer;
+	}
 }
 
 int tuner_table_end(const struct tuner_table *tuner, void *context)

@@ -6,6 +6,7 @@
 #include "nccl/types.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tuner_table {
 	int version; /* 0: there is none */
@@ -28,6 +29,14 @@ int tuner_table_init(const struct tuner_table *tuner, uint64_t comm_id, size_t r
  */
 int tuner_table_ask(const struct tuner_table *tuner, void *context, uint64_t comm_id, int question,
 		    struct tuner_choice *ret);
+/*
+ * The questions that the played tuning tables have something to say of. version 0: NCCL's own choices. first: of the
+ * communicator's first question; rest: a hash of the others.
+ */
+struct tuner_answers {
+	uint32_t first, rest;
+};
+void tuner_table_follow(const struct tuner_table *tuner, void *context, struct tuner_answers *ret);
 int tuner_table_end(const struct tuner_table *tuner, void *context);
 
 #endif

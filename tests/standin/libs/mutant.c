@@ -77,6 +77,10 @@ WRAP(int, steer_registry_scan, struct steer_registry *registry, uint64_t comm_id
 	if (is("takes unlike settings for alike"))
 		for (size_t i = 0; i < ret->member_count; i++)
 			ret->members[i].record.machine = registry->own->records[0].machine;
+	if (is("takes unlike tables for alike"))
+		for (size_t i = 0; i < ret->member_count; i++)
+			memcpy(ret->members[i].record.tuning, registry->own->records[0].tuning,
+			       sizeof(ret->members[i].record.tuning));
 	if (is("takes unwilling ranks for willing"))
 		for (size_t i = 0; i < ret->member_count; i++)
 			ret->members[i].record.reason = STEER_ELIGIBLE;
