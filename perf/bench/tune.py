@@ -215,7 +215,7 @@ class Tune(bench.Bench):
         if self.version() < TABLES_FROM or any(took.algorithm is None for took in own.values()):
             raise bench.Failed("this is NCCL %s, and tuning tables need 2.28.7 or later" % self.shape["nccl"])
         self.limit_s = min(self.limit_s, max(60, SLACK * self.run_s[-1]))
-        if 2 * verdict.PAIRS_LEAST * self.run_s[-1] > self.seconds_left():
+        if 4 * verdict.PAIRS_LEAST * self.run_s[-1] > self.seconds_left():
             raise bench.Failed("a run takes %.1f s, and a search has some 60: give --seconds %.0f or more, or fewer --sizes" % (
                 self.run_s[-1], 60 * self.run_s[-1] + 1))
         return own
@@ -274,8 +274,7 @@ class Tune(bench.Bench):
                 parts.append("%s: %s times as fast with %s" % (
                     (verdict.NAMES[op] + " " + verdict.range_text(self.o.sizes, first, last)).rstrip(),
                     verdict.span([verdict.ratio_of(r.times)[1] for r in run]), verdict.joined(ways) if len(ways) < 4 else "%d choices" % len(ways)))
-        use = "jobs of this shape on this host use it by themselves" if self.shape["hosts"] == 1 else "`tributary run --tuning %s` uses it" % self.saved
-        return "%s; table %s: %s" % ("; ".join(parts), self.saved, use)
+        return "%s; table %s: %s" % ("; ".join(parts), self.saved, use_of(self.saved, self.shape["hosts"]))
 
     # ------------------------------------------------------------------------------------------------------- results
 
@@ -295,6 +294,10 @@ class Tune(bench.Bench):
                 "nccl": self.shape and self.shape["nccl"], "ranks": self.shape and self.shape["ranks"], "hosts": self.shape and self.shape["hosts"],
                 "runs": self.search.runs, "seconds": round(time.monotonic() - self.began, 3), "notes": self.notes,
                 "cases": [r.as_json() for r in self.results]}
+
+
+def use_of(table, hosts):
+    return "jobs of this shape on this host use it by themselves" if hosts == 1 else "`tributary run --tuning %s` uses it" % table
 
 
 class Result:
