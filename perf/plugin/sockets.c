@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -343,14 +344,14 @@ static struct sockaddr_in own_address(char *ret_name)
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct ifaddrs *all, *i;
 
-	strcpy(ret_name, "lo");
+	snprintf(ret_name, IFNAMSIZ, "lo");
 	if (getifaddrs(&all))
 		return address;
 	for (i = all; i; i = i->ifa_next)
 		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && i->ifa_flags & IFF_UP &&
 		    !(i->ifa_flags & IFF_LOOPBACK)) {
 			memcpy(&address, i->ifa_addr, sizeof(address));
-			strncpy(ret_name, i->ifa_name, IFNAMSIZ - 1);
+			snprintf(ret_name, IFNAMSIZ, "%s", i->ifa_name);
 			break;
 		}
 	address.sin_port = 0;
