@@ -203,10 +203,10 @@ $(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(OLD_GLIBC) $(PLUG
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter-out $(PLUGIN_MAP) $(O)/flags,$^) $(LIBS)
 
-# The first version of glibc for arm64 is 2.17.
+# The first version of glibc for arm64 is 2.17, and has all.
 $(O)/glibc/%: mk/glibc/%.map
 	$(say) LD $@
-	$(Q)sed 's/GLIBC_2\.[0-9.]*/$(if $(filter aarch64-%,$(MACHINE)),GLIBC_2.17,&)/' $< > $@.map
+	$(Q)sed '$(if $(filter aarch64-%,$(MACHINE)),1$(comma)/^GLIBC_/{s/^GLIBC_[0-9.]*/GLIBC_2.17/;b};/^GLIBC_/d;/^};/{$$!d})' $< > $@.map
 	$(Q)sed -n 's/^\t\([a-z0-9_]*\);$$/.globl \1\n.type \1,%function\n\1:/p' $< > $@.s
 	$(Q)$(CC) -shared -nostdlib -Wl,-soname,$* -Wl,--version-script=$@.map -o $@ $@.s
 
@@ -310,6 +310,7 @@ demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
 	@O='$(O)' PYTHON='$(PYTHON)' tests/gates/demo
 
 include mk/check.mk
+include mk/arm64.mk
 include mk/lint.mk
 include mk/fuzz.mk
 include mk/packages.mk
@@ -382,6 +383,6 @@ generated: $(COMMAND) $(DAEMON) ## write the man pages and the completions anew,
 
 help: ## this list
 	@echo 'Targets:'
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile mk/*.mk | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' Makefile mk/*.mk | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo 'Variables:'
 	@sed -n '2,/^$$/s/^#   /  /p' Makefile

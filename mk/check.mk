@@ -35,13 +35,15 @@ RAILS_RUN = tests/testbed/testbed run tests/testbed/two-rails.bed --only h0 --qu
 # The longest first, so that no long program is left alone at the end. In a sanitized build, which may be cut, what finds most.
 LONGEST_UNITS := $(foreach d,daemon measure plan aggregate plugin transport clusterprobe,$(filter $(O)/tests/unit/$(d)/%,$(UNIT)))
 unit_args = $(foreach t,$(1),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t)')
+conf_args = $(foreach t,$(1),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)')
+fuzz_args = $(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
-	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
+	$(call conf_args,$(CONF)) \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
 	$(peer_args) $(bench_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
-	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
+	$(fuzz_args)
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
 	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'!testbed=$(TESTBED_CHECK)')))
 

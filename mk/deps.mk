@@ -14,6 +14,8 @@ DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-
 # Only for `make check-vm`: virtual machines with SoftRoCE.  Debian's kernel is downloaded beside these (tests/vm/README.md).
 DEPS_VM := qemu-system-x86=qemu-system-x86_64 busybox-static=busybox cpio=cpio kmod=depmod xz-utils=xz binutils=readelf \
 	iproute2=rdma ibverbs-utils=ibv_rc_pingpong ibverbs-providers=@rxe
+# Only for `make check-arm64`.  The libraries for arm64 are not installed, but unpacked beside (tests/gates/check-arm64).
+DEPS_ARM64 := gcc-aarch64-linux-gnu=aarch64-linux-gnu-gcc qemu-user=qemu-aarch64
 # Only for `make check-packages`: what makes them, and an older system to try them in.
 DEPS_PACKAGES := python3-build=python:build python3-wheel=python:wheel python3-venv=python:ensurepip twine=twine \
 	debootstrap=debootstrap unzip=unzip debhelper=dh dpkg-dev=dpkg-buildpackage lintian=lintian rpm=rpmbuild rpmlint=rpmlint \
@@ -22,7 +24,7 @@ DEPS_PACKAGES := python3-build=python:build python3-wheel=python:wheel python3-v
 # Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
 DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
 
-.PHONY: deps deps-check deps-lint deps-vm deps-packages deps-bench
+.PHONY: deps deps-check deps-lint deps-vm deps-arm64 deps-packages deps-bench
 deps: ## find missing packages, show them, install them with apt
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS)
 
@@ -34,6 +36,9 @@ deps-lint: deps
 
 deps-vm:
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_VM)
+
+deps-arm64: deps-check
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_ARM64)
 
 deps-packages: deps
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_PACKAGES)
