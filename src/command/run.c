@@ -276,7 +276,7 @@ const struct command command_run = {
 	.about =
 		"Sets what `tributary env` prints and runs the command: tributary run -- torchrun --nproc-per-node 8 "
 		"train.py. Options of the command's own come after --. At the end it says on standard error how many "
-		"communicators had planned channels, and what stood in the way of the others; with TRIBUTARY_PROFILE=time also "
+		"communicators had planned channels, and what stood in the way of the others; with TRIBUTARY_PROFILER=time also "
 		"which collective lost most time to its prediction, and why. `tributary status` has more. Launchers that start processes on other hosts do not all pass the environment on: run it there, "
 		"or mpirun -x.",
 	.options = { ENV_OPTION_COLLNET, ENV_OPTION_TUNING },

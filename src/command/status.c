@@ -307,7 +307,7 @@ const struct command command_status = {
 		"its channels and what AllReduce of 256 MiB should reach, or the reason why NCCL searches, with "
 		"what helps. Running jobs tell in shared memory (TRIBUTARY_SHARED_DIR), recent ones in the state "
 		"directory (TRIBUTARY_STATE_DIR). docs/design/steering.md lists the reasons.\n"
-		"With TRIBUTARY_PROFILE=time it has what NCCL took for each collective and size beside what the model "
+		"With TRIBUTARY_PROFILER=time it has what NCCL took for each collective and size beside what the model "
 		"predicts on this machine, and where they differ by more than 15 % the likely cause: another algorithm "
 		"than predicted, a slow rank, a link below its profile, another job. Where nothing at hand shows one it "
 		"says so.",

@@ -72,7 +72,8 @@ static bool make(struct expect *expect)
 	const struct expect_comm *comm = &expect->comm;
 	static const struct channels_collnet no_collnet;
 	char hosts[32];
-	struct command_call call = { .command = &questions, .values = { [GPUS] = expect->gpus, [HOSTS] = hosts } };
+	struct command_call call = { .command = &questions,
+				     .values = { [GPUS] = *expect->gpus ? expect->gpus : NULL, [HOSTS] = hosts } };
 	struct plan_request request;
 	enum plan_where where;
 

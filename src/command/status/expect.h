@@ -17,7 +17,7 @@ struct expect;
 
 /* Equal on each of its hosts. */
 struct expect_comm {
-	const char *gpus; /* of one host: "0,1,4" */
+	const char *gpus; /* of one host: "0,1,4"; "": all that it has */
 	size_t rank_count, node_count;
 	bool planned; /* Tributary's channels */
 };

@@ -133,7 +133,8 @@ static void compare_row(const struct job *job, const struct jobs *jobs, struct e
 	row->at = (struct compare_case){ .taken = { row->of.algorithm, row->of.protocol },
 					 .ranks = row->ranks,
 					 .rank_count = row->rank_count };
-	if (row->comm) {
+	/* A process that plans nothing tells of no GPUs: those of the machine, if they are as many. */
+	if (row->comm || !job->comm_count) {
 		expect_case(expect, &comm, row->of.collective, mean_bytes(row), &row->at);
 		if (expect_link(expect, &comm, &row->link))
 			row->at.link = &row->link;
@@ -318,15 +319,19 @@ static void taken_words(const struct operations_line *of, char text[static WORDS
 
 static void print_row(const struct measured_row *row, FILE *rows)
 {
-	char size[UNITS_BYTES], is[UNITS_BYTES], predicted[UNITS_BYTES], gpus[JOB_GPUS_BYTES] = "?", taken[WORDS_BYTES],
-									 why[COMPARE_TEXT_BYTES];
+	char size[UNITS_BYTES], is[UNITS_BYTES], predicted[UNITS_BYTES],
+		gpus[JOB_GPUS_BYTES + 8] = "", taken[WORDS_BYTES], why[COMPARE_TEXT_BYTES];
 
-	if (row->comm)
-		term_clean(row->comm->gpus, gpus, sizeof(gpus));
+	if (row->comm) {
+		char list[JOB_GPUS_BYTES];
+
+		term_clean(row->comm->gpus, list, sizeof(list));
+		snprintf(gpus, sizeof(gpus), "GPU%s %s, ", strchr(list, ',') ? "s" : "", list);
+	}
 	term_clean(row->why, why, sizeof(why));
 	taken_words(&row->of, taken);
-	fprintf(rows, "    GPU%s %s, %u ranks\t%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\n", strchr(gpus, ',') ? "s" : "", gpus,
-		row->of.rank_count, kind_of(row), units_size(bytes_most(row), size), taken, row->of.count,
+	fprintf(rows, "    %s%u ranks\t%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\n", gpus, row->of.rank_count, kind_of(row),
+		units_size(bytes_most(row), size), taken, row->of.count,
 		rate_words(rate_Bps(row, compare_measured_us(&row->at)), is),
 		rate_words(rate_Bps(row, row->at.predicted_us), predicted));
 	if (why[0])
@@ -337,7 +342,7 @@ static const char *why_no_times(enum operations_times times)
 {
 	switch (times) {
 	case OPERATIONS_TIMES_OFF:
-		return "TRIBUTARY_PROFILE=time samples some";
+		return "TRIBUTARY_PROFILER=time samples some";
 	case OPERATIONS_TIMES_OLD:
 		return "this NCCL does not say what CUDA graphs capture, so none may be timed";
 	case OPERATIONS_TIMES_GRAPHS:

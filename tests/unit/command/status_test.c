@@ -289,6 +289,20 @@ static void another_choice_is_named_if_its_time_is_the_models(void **state)
 	snprintf(line, sizeof(line), "status %s", machine(false));
 	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "GPUs 0,1,2,3, 4 ranks  AllReduce  64 MiB  Tree/LL, 8 channels    500"));
+	/* Of a process that plans nothing, on all GPUs of the machine and on some of them. */
+	for (int ranks = 4; ranks >= 2; ranks -= 2) {
+		assert_int_equal(begin(NULL), 0);
+		add("process c job 00000000000000cc start 1000 rank 0 size 1 network nccl host %s command python3 why none\n"
+		    "operation allreduce to 67108864 algorithm ring protocol simple channels 2 of 9 communicators 1 ranks %d nodes 1 "
+		    "rank 0 count 5 bytes 335544320 sampled 1 sampled_bytes 67108864 ns 9000000 least 1 most 1\nend 1500\n",
+		    host, ranks);
+		one = collective_of(machine(false), &all, &answer);
+		assert_int_equal(json_is_number(json_object_get(one, "predicted_us")), ranks == 4);
+		json_decref(all);
+	}
+	snprintf(line, sizeof(line), "status %s", machine(false));
+	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "    2 ranks    AllReduce  64 MiB  Ring/Simple, 2 channels "));
 	/* Without a profile of this machine nothing is claimed. */
 	assert_int_equal(program_run("status", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "nothing is predicted: "));
