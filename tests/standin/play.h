@@ -131,6 +131,7 @@ struct play_tables {
 	/* Of the job whose processes are made. */
 	bool are_alike, is_named;
 	unsigned odd, ranks, hosts;
+	int old_tuner; /* its version, 3 or 4; 0: as the schedule has it */
 };
 
 struct play {

@@ -88,6 +88,8 @@ void tables_choose(struct play *play, unsigned job, unsigned rank_count, unsigne
 	}
 	tables->are_alike = below(play, 2);
 	tables->odd = UINT32_MAX;
+	/* An NCCL of those asks for no net init of communicators, so no rank can follow a table. */
+	tables->old_tuner = below(play, 10) ? 0 : 3 + (int)below(play, 2);
 	tables->ranks = rank_count;
 	tables->hosts = host_count;
 	tables->is_named = !play->calm && below(play, 4) == 0 && rank_count >= 2 && rank_count <= RANKS_MAX &&
@@ -117,6 +119,8 @@ void tables_give(struct play *play, unsigned process, struct board_process *shar
 	if (tables->is_named)
 		kind = lacks_file ? PLAY_TABLES_NONE : PLAY_TABLES_NAMED;
 	set(shared, "TRIBUTARY_STATE_DIR=%s", tables->folders[kind]);
+	if (tables->old_tuner && !play->calm)
+		shared->tuner_version = tables->old_tuner;
 	play->processes[process].is_of_named = tables->is_named;
 	if (!tables->is_named || (is_odd && !lacks_file))
 		return;
