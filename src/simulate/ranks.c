@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LINKS_AT_ONCE = 8 }; /* that are only read take as long as one on a way */
+
 /* ------------------------------------------------------------------------------------------------------------ groups */
 
 size_t ranks_hosts(const struct ranks_layout *layout)
@@ -87,7 +89,7 @@ static int add_edge(struct ranks_model *model, uint32_t from, uint32_t to, enum 
 	if (r < 0)
 		return r;
 	model->edges[model->edge_count++] =
-		(struct ranks_edge){ .from = from, .to = to, .phase = (uint8_t)phase, .weight = (float)weight };
+		(struct ranks_edge){ .from = from, .to = to, .phase = (uint8_t)phase, .weight = weight };
 	return 0;
 }
 
@@ -175,7 +177,33 @@ static int add_edges(struct ranks_model *model)
 		}
 	sys_free(group.places);
 	join_edges(model);
+	for (size_t i = 0; i < model->edge_count; i++)
+		model->edges[i].weight =
+			rint(model->edges[i].weight / (double)model->fabric->rail_count / RANKS_QUANTUM) *
+			RANKS_QUANTUM;
 	return r;
+}
+
+static int list_edges(struct ranks_model *model)
+{
+	uint32_t *next;
+
+	model->first_of = sys_zalloc((model->hosts + 2 + 2 * model->edge_count) * sizeof(*model->first_of));
+	if (!model->first_of)
+		return -ENOMEM;
+	model->edges_of = model->first_of + model->hosts + 2;
+	next = model->first_of + 1; /* a count of each place, then where it begins, then where its next edge goes */
+	for (size_t i = 0; i < model->edge_count; i++) {
+		next[model->edges[i].from + 1]++;
+		next[model->edges[i].to + 1]++;
+	}
+	for (size_t i = 1; i <= model->hosts; i++)
+		next[i] += next[i - 1];
+	for (uint32_t i = 0; i < model->edge_count; i++) {
+		model->edges_of[next[model->edges[i].from]++] = i;
+		model->edges_of[next[model->edges[i].to]++] = i;
+	}
+	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- model */
@@ -183,8 +211,10 @@ static int add_edges(struct ranks_model *model)
 void ranks_model_fini(struct ranks_model *model)
 {
 	sys_free(model->edges);
-	sys_free(model->capacity_Bps);
+	sys_free(model->first_of);
+	sys_free(model->s_per_B);
 	sys_free(model->load_B);
+	sys_free(model->order);
 	memset(model, 0, sizeof(*model));
 }
 
@@ -192,56 +222,111 @@ int ranks_model_init(struct ranks_model *model, const struct simulate_fabric *fa
 {
 	int r;
 
-	*model = (struct ranks_model){
-		.fabric = fabric, .layout = *layout, .hosts = ranks_hosts(layout), .links = simulate_link_count(fabric)
-	};
+	*model = (struct ranks_model){ .fabric = fabric,
+				       .layout = *layout,
+				       .hosts = ranks_hosts(layout),
+				       .links = simulate_link_count(fabric),
+				       .first_uplink = 2 * fabric->host_count * fabric->rail_count };
 	if (!model->hosts)
 		return -EINVAL;
-	model->load_B = sys_zalloc(RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
-	r = model->load_B ? simulate_capacities(fabric, &model->capacity_Bps) : -ENOMEM;
-	if (r == 0)
+	model->load_B = sys_zalloc(2 * RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
+	model->order = sys_zalloc(model->hosts * sizeof(*model->order));
+	r = model->load_B && model->order ? simulate_capacities(fabric, &model->s_per_B) : -ENOMEM;
+	for (size_t i = 0; r == 0 && i < model->links; i++)
+		model->s_per_B[i] = 1 / model->s_per_B[i];
+	if (r == 0) {
+		model->kept_B = model->load_B + RANKS_PHASE_COUNT * model->links;
 		r = add_edges(model);
+	}
+	if (r == 0)
+		r = list_edges(model);
+	for (size_t i = 0; r == 0 && i < model->hosts; i++)
+		model->order[i] = SIMULATE_NONE;
 	if (r < 0)
 		ranks_model_fini(model);
 	return r;
 }
 
-static void add_load(struct ranks_model *model, const struct ranks_edge *edge, const uint32_t *order)
+static void add_load(struct ranks_model *model, const struct ranks_edge *edge, double sign)
 {
 	double *load_B = model->load_B + edge->phase * model->links;
 	struct flow_crossing way[SIMULATE_WAY_MAX];
-	size_t rails = model->fabric->rail_count;
 
-	for (uint32_t rail = 0; rail < rails; rail++) {
-		struct simulate_end from = { .host = order[edge->from], .rail = rail },
-				    to = { .host = order[edge->to], .rail = rail };
+	if (model->order[edge->from] == SIMULATE_NONE || model->order[edge->to] == SIMULATE_NONE)
+		return;
+	for (uint32_t rail = 0; rail < model->fabric->rail_count; rail++) {
+		struct simulate_end from = { .host = model->order[edge->from], .rail = rail },
+				    to = { .host = model->order[edge->to], .rail = rail };
 		size_t count = simulate_way(model->fabric, from, to, way);
 
 		for (size_t i = 0; i < count; i++)
-			load_B[way[i].link] += (double)edge->weight / (double)rails;
+			load_B[way[i].link] += sign * edge->weight;
 		model->steps += (double)count;
 	}
 }
 
-void ranks_model_costs(struct ranks_model *model, const uint32_t *order,
-		       struct ranks_cost ret[static RANKS_PHASE_COUNT])
+/* A place without a host has no edges, so an edge between two places is taken away once, and put back once. */
+static void fill(struct ranks_model *model, size_t place, uint32_t host)
 {
-	memset(model->load_B, 0, RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
-	memset(ret, 0, RANKS_PHASE_COUNT * sizeof(*ret));
-	for (size_t i = 0; i < model->edge_count; i++)
-		add_load(model, &model->edges[i], order);
-	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
-		for (uint32_t link = 0; link < model->links; link++) {
-			double load_B = model->load_B[(size_t)phase * model->links + link];
-			double time_s = load_B > 0 ? load_B / model->capacity_Bps[link] : 0;
+	const uint32_t *edges = model->edges_of, *first = model->first_of;
+	double sign = host == SIMULATE_NONE ? -1 : 1;
 
-			ret[phase].worst_s = fmax(ret[phase].worst_s, time_s);
-			if (load_B > 0 && simulate_link_of(model->fabric, link).kind == SIMULATE_LINK_UPLINK) {
-				ret[phase].uplinks_s += time_s;
-				ret[phase].crossings += load_B;
-			}
+	if (host != SIMULATE_NONE)
+		model->order[place] = host;
+	for (uint32_t i = first[place]; i < first[place + 1]; i++)
+		add_load(model, &model->edges[edges[i]], sign);
+	model->order[place] = host;
+}
+
+void ranks_model_go(struct ranks_model *model, const uint32_t *order)
+{
+	size_t changed = 0;
+
+	for (size_t place = 0; place < model->hosts; place++)
+		changed += model->order[place] != order[place];
+	if (changed > model->hosts / 2) { /* counted from nothing sooner */
+		memset(model->load_B, 0, RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
+		memcpy(model->order, order, model->hosts * sizeof(*order));
+		for (size_t i = 0; i < model->edge_count; i++)
+			add_load(model, &model->edges[i], 1);
+		return;
+	}
+	for (size_t place = 0; changed && place < model->hosts; place++)
+		if (model->order[place] != order[place])
+			fill(model, place, SIMULATE_NONE);
+	for (size_t place = 0; changed && place < model->hosts; place++)
+		if (model->order[place] != order[place])
+			fill(model, place, order[place]);
+	model->steps += (double)model->hosts / LINKS_AT_ONCE;
+}
+
+void ranks_model_keep(struct ranks_model *model)
+{
+	memcpy(model->kept_B, model->load_B, RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
+}
+
+void ranks_model_back(struct ranks_model *model, const uint32_t *order)
+{
+	memcpy(model->order, order, model->hosts * sizeof(*order));
+	memcpy(model->load_B, model->kept_B, RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
+}
+
+struct ranks_cost ranks_model_cost(struct ranks_model *model, enum ranks_phase phase)
+{
+	const double *load_B = model->load_B + (size_t)phase * model->links;
+	struct ranks_cost cost = { 0 };
+
+	for (size_t link = 0; link < model->links; link++) {
+		double time_s = load_B[link] > 0 ? load_B[link] * model->s_per_B[link] : 0;
+
+		cost.worst_s = time_s > cost.worst_s ? time_s : cost.worst_s;
+		if (link >= model->first_uplink && link < model->first_uplink + 2 * model->fabric->switch_count) {
+			cost.uplinks_s += time_s;
+			cost.crossings += load_B[link];
 		}
-	model->steps += (double)model->links;
+	}
+	model->steps += (double)model->links / LINKS_AT_ONCE;
+	return cost;
 }
 
 int ranks_costs(const struct simulate_fabric *fabric, const struct ranks_layout *layout, const uint32_t *order,
@@ -252,7 +337,9 @@ int ranks_costs(const struct simulate_fabric *fabric, const struct ranks_layout 
 
 	if (r < 0)
 		return r;
-	ranks_model_costs(&model, order, ret);
+	ranks_model_go(&model, order);
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+		ret[phase] = ranks_model_cost(&model, (enum ranks_phase)phase);
 	if (load_B)
 		memcpy(load_B, model.load_B, RANKS_PHASE_COUNT * model.links * sizeof(*load_B));
 	ranks_model_fini(&model);

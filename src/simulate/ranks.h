@@ -9,6 +9,7 @@
 #define TRIBUTARY_SIMULATE_RANKS_H
 
 #include "simulate/fabric.h"
+#include "simulate/job.h"
 
 #include <stdbool.h>
 
@@ -26,7 +27,8 @@ enum ranks_phase {
 	RANKS_PHASE_COUNT
 };
 
-/* Of a phase in which every group has one byte for each rank. */
+/* Of a phase in which every group has one byte for each rank. How many hops follow each other, and so their latency, is the
+ * same in any order. */
 struct ranks_cost {
 	double worst_s;   /* that the slowest link takes */
 	double uplinks_s; /* that all uplinks take, together */
@@ -53,10 +55,19 @@ void ranks_group(const struct ranks_layout *layout, enum ranks_phase phase, size
 int ranks_costs(const struct simulate_fabric *fabric, const struct ranks_layout *layout, const uint32_t *order,
 		struct ranks_cost ret[static RANKS_PHASE_COUNT], double *load_B);
 
+/*
+ * Whether a phase is small enough to be simulated, and the seconds that it takes when each rank has so many bytes. Of
+ * pipelines, and of more groups, the slowest link's time stands for it. -EDEADLK, -EINVAL: *diag; -ENOMEM.
+ */
+bool ranks_can_simulate(const struct ranks_layout *layout, enum ranks_phase phase);
+int ranks_time(const struct simulate_fabric *fabric, const struct ranks_layout *layout, const uint32_t *order,
+	       enum ranks_phase phase, double bytes, enum simulate_detail detail, double *ret_s, struct diag *diag);
+
 struct ranks_search {
 	bool tree_first;       /* trees before rings, where they cannot both have what is best */
 	size_t all_orders;     /* of at most so many hosts all orders are tried: then nothing is better */
 	double steps_most;     /* crossings of links that the search may look at */
+	double bytes;          /* of each rank, for which the best are simulated; 0: none is */
 	const uint32_t *given; /* an order that the result must not be worse than, or NULL */
 };
 struct ranks_search ranks_search_defaults(void);

@@ -8,8 +8,9 @@
 struct ranks_edge { /* between places of the order */
 	uint32_t from, to;
 	uint8_t phase;
-	float weight; /* bytes */
+	double weight; /* bytes on each rail, a multiple of RANKS_QUANTUM: sums of them are exact, so loads can be taken back */
 };
+#define RANKS_QUANTUM 0x1p-28
 
 struct ranks_model {
 	const struct simulate_fabric *fabric;
@@ -17,17 +18,25 @@ struct ranks_model {
 	size_t hosts;
 	struct ranks_edge *edges;
 	size_t edge_count;
-	double *capacity_Bps;
-	double *load_B; /* [phase × links] */
-	size_t links;
+	uint32_t *first_of, *edges_of; /* edges of place p: edges_of[first_of[p]] … [first_of[p + 1] - 1] */
+	double *s_per_B;               /* of each link; 0: it bounds nothing */
+	double *load_B;                /* [phase × links], of the order */
+	double *kept_B;                /* the same when ranks_model_keep was called */
+	uint32_t *order;
+	size_t links, first_uplink;
 	double steps; /* links that were looked at so far */
 };
 
 int ranks_model_init(struct ranks_model *model, const struct simulate_fabric *fabric,
 		     const struct ranks_layout *layout);
 void ranks_model_fini(struct ranks_model *model);
-void ranks_model_costs(struct ranks_model *model, const uint32_t *order,
-		       struct ranks_cost ret[static RANKS_PHASE_COUNT]);
+/* Goes to that order: loads change by the edges of the places that have another host, so a small step is cheap. */
+void ranks_model_go(struct ranks_model *model, const uint32_t *order);
+/* Loads are kept; and it is where it was when they were, at this order. */
+void ranks_model_keep(struct ranks_model *model);
+void ranks_model_back(struct ranks_model *model, const uint32_t *order);
+/* Of the order that it is at. */
+struct ranks_cost ranks_model_cost(struct ranks_model *model, enum ranks_phase phase);
 
 /*
  * Hosts by switch, with as many whole tensor groups in a leaf as there can be, and of these as many whole stages. seed 0:

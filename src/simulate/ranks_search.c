@@ -1,32 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The best order that can be found: of few hosts all are tried; of more, packed orders are improved by exchanging hosts
- * and groups of them, turning parts round, and moving the beginning, as long as the cost falls.
+ * and groups of them, turning parts round, moving the beginning, and taking hosts that the job could have instead, as long
+ * as the cost falls. What is best by the slowest link is then simulated.
  */
 #include "simulate/ranks_internal.h"
 
+#include "base/log.h"
 #include "base/sys.h"
 #include "simulate/job_internal.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { STARTS = 6, IDLE_TRIES = 400 };
-#define ROUNDING 1e-6 /* weights are floats */
+enum { STARTS = 6, TRIES = 100, TRIES_A_HOST = 5, SIMULATED = 20, KICKS = 3, WAY_LINKS = 4 };
+#define ROUNDING 1e-6
+#define WORK     3.8  /* of a start: so many times what it takes to count as many orders anew as it tries while idle */
+#define CLOSE    1e-3 /* times that differ by less are equal: the simulator's forms do */
+
+struct candidate {
+	uint32_t *order; /* [hosts], then those that it leaves out */
+	struct ranks_cost cost[RANKS_PHASE_COUNT];
+	double time_s[RANKS_PHASE_COUNT]; /* simulated; 0: not yet */
+};
 
 struct search {
 	struct ranks_model model;
 	const struct ranks_search *options;
-	uint32_t *best, *order, *tried;
-	struct ranks_cost best_cost[RANKS_PHASE_COUNT], cost[RANKS_PHASE_COUNT];
+	const enum ranks_phase *phases; /* what counts most first */
+	size_t all;                     /* hosts that there are */
+	uint32_t *tried;
+	struct candidate now, best[SIMULATED]; /* best: of unequal cost, the best first */
+	size_t best_count;
 	uint64_t state;
-	bool any;
 };
 
 struct ranks_search ranks_search_defaults(void)
 {
-	return (struct ranks_search){ .all_orders = 7, .steps_most = 2e8 };
+	return (struct ranks_search){ .all_orders = 7, .steps_most = 1.2e8 };
 }
 
 static int compare(double a, double b)
@@ -36,34 +49,87 @@ static int compare(double a, double b)
 	return a < b ? -1 : 1;
 }
 
-int ranks_compare(const struct ranks_search *search, const struct ranks_cost a[static RANKS_PHASE_COUNT],
-		  const struct ranks_cost b[static RANKS_PHASE_COUNT])
+static int compare_costs(const struct ranks_cost *a, const struct ranks_cost *b)
+{
+	int order = compare(a->worst_s, b->worst_s);
+
+	if (!order)
+		order = compare(a->uplinks_s, b->uplinks_s);
+	return order ? order : compare(a->crossings, b->crossings);
+}
+
+static const enum ranks_phase *phases_of(const struct ranks_search *search)
 {
 	static const enum ranks_phase ring[] = { RANKS_TENSOR, RANKS_DATA_RING, RANKS_DATA_TREE, RANKS_PIPELINE },
 				      tree[] = { RANKS_TENSOR, RANKS_DATA_TREE, RANKS_DATA_RING, RANKS_PIPELINE };
-	const enum ranks_phase *phases = search->tree_first ? tree : ring;
+
+	return search->tree_first ? tree : ring;
+}
+
+int ranks_compare(const struct ranks_search *search, const struct ranks_cost a[static RANKS_PHASE_COUNT],
+		  const struct ranks_cost b[static RANKS_PHASE_COUNT])
+{
+	const enum ranks_phase *phases = phases_of(search);
 	int order = 0;
 
-	for (int i = 0; !order && i < RANKS_PHASE_COUNT; i++) {
-		const struct ranks_cost *first = &a[phases[i]], *second = &b[phases[i]];
-
-		order = compare(first->worst_s, second->worst_s);
-		if (!order)
-			order = compare(first->uplinks_s, second->uplinks_s);
-		if (!order)
-			order = compare(first->crossings, second->crossings);
-	}
+	for (int i = 0; !order && i < RANKS_PHASE_COUNT; i++)
+		order = compare_costs(&a[phases[i]], &b[phases[i]]);
 	return order;
 }
 
-static void keep_best(struct search *search, const uint32_t *order,
-		      const struct ranks_cost cost[static RANKS_PHASE_COUNT])
+/* Of equal ones the first, which people can read: it was packed, or given. */
+static void keep(struct search *search)
 {
-	if (search->any && ranks_compare(search->options, cost, search->best_cost) >= 0)
+	struct candidate spare = search->best[SIMULATED - 1];
+	size_t at = search->best_count;
+	int order = 1;
+
+	for (; at > 0; at--) {
+		order = ranks_compare(search->options, search->now.cost, search->best[at - 1].cost);
+		if (order >= 0)
+			break;
+	}
+	if (at == SIMULATED || (at && !order))
 		return;
-	search->any = true;
-	memcpy(search->best, order, search->model.hosts * sizeof(*order));
-	memcpy(search->best_cost, cost, sizeof(search->best_cost));
+	search->best_count += search->best_count < SIMULATED;
+	memmove(&search->best[at + 1], &search->best[at], (SIMULATED - 1 - at) * sizeof(spare));
+	memcpy(spare.order, search->now.order, search->all * sizeof(*spare.order));
+	memcpy(spare.cost, search->now.cost, sizeof(spare.cost));
+	search->best[at] = spare;
+}
+
+/* Whether what is tried is better than what there is (-1), equal (0) or worse (1); then it stays where it was. */
+static int try_it(struct search *search)
+{
+	struct ranks_cost cost[RANKS_PHASE_COUNT];
+	int order = 0;
+
+	ranks_model_go(&search->model, search->tried);
+	for (int i = 0; order <= 0 && i < RANKS_PHASE_COUNT; i++) {
+		enum ranks_phase phase = search->phases[i];
+
+		cost[phase] = ranks_model_cost(&search->model, phase);
+		if (!order)
+			order = compare_costs(&cost[phase], &search->now.cost[phase]);
+	}
+	if (order > 0) {
+		ranks_model_back(&search->model, search->now.order);
+		return order;
+	}
+	memcpy(search->now.order, search->tried, search->all * sizeof(*search->tried));
+	memcpy(search->now.cost, cost, sizeof(cost));
+	ranks_model_keep(&search->model);
+	return order;
+}
+
+/* search->now.order, whatever it costs. */
+static void begin(struct search *search)
+{
+	ranks_model_go(&search->model, search->now.order);
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+		search->now.cost[phase] = ranks_model_cost(&search->model, (enum ranks_phase)phase);
+	ranks_model_keep(&search->model);
+	keep(search);
 }
 
 static void exchange(uint32_t *a, uint32_t *b, size_t count)
@@ -86,14 +152,13 @@ static void turn_round(uint32_t *order, size_t count)
 static void try_all(struct search *search, size_t count)
 {
 	if (count <= 1) {
-		ranks_model_costs(&search->model, search->order, search->cost);
-		keep_best(search, search->order, search->cost);
+		begin(search);
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
 		try_all(search, count - 1);
 		if (i + 1 < count)
-			exchange(&search->order[count % 2 ? 0 : i], &search->order[count - 1], 1);
+			exchange(&search->now.order[count % 2 ? 0 : i], &search->now.order[count - 1], 1);
 	}
 }
 
@@ -108,63 +173,6 @@ static void exchange_blocks(struct search *search, size_t block)
 		exchange(search->tried + a * block, search->tried + b * block, block);
 }
 
-static void move(struct search *search)
-{
-	size_t hosts = search->model.hosts, tensor = ranks_tensor_hosts(&search->model.layout),
-	       stage = ranks_stage_hosts(&search->model.layout);
-	size_t low = simulate_draw(&search->state, hosts), high = simulate_draw(&search->state, hosts);
-
-	if (low > high) {
-		size_t other = low;
-
-		low = high;
-		high = other;
-	}
-	switch (simulate_draw(&search->state, 5)) {
-	case 0:
-		turn_round(search->tried + low, high - low + 1);
-		break;
-	case 1: /* the part behind goes to the front: three turns */
-		turn_round(search->tried, low);
-		turn_round(search->tried + low, hosts - low);
-		turn_round(search->tried, hosts);
-		break;
-	case 2:
-		exchange_blocks(search, tensor);
-		break;
-	case 3:
-		exchange_blocks(search, stage <= hosts ? stage : 1);
-		break;
-	default:
-		exchange(&search->tried[low], &search->tried[high], 1);
-	}
-}
-
-/* From search->order, until nothing was better for long or the part of the work is done. */
-static void improve(struct search *search, double steps_most)
-{
-	struct ranks_cost cost[RANKS_PHASE_COUNT];
-	size_t hosts = search->model.hosts, idle = 0, idle_most = IDLE_TRIES + 20 * hosts;
-
-	ranks_model_costs(&search->model, search->order, search->cost);
-	keep_best(search, search->order, search->cost); /* of equal ones the packed one, which people can read */
-	while (idle++ < idle_most && search->model.steps < steps_most) {
-		int order;
-
-		memcpy(search->tried, search->order, hosts * sizeof(*search->order));
-		move(search);
-		ranks_model_costs(&search->model, search->tried, cost);
-		order = ranks_compare(search->options, cost, search->cost);
-		if (order > 0)
-			continue;
-		/* Equal ones are gone to as well: what is better may be behind them. */
-		idle = order < 0 ? 0 : idle;
-		memcpy(search->order, search->tried, hosts * sizeof(*search->order));
-		memcpy(search->cost, cost, sizeof(cost));
-	}
-	keep_best(search, search->order, search->cost);
-}
-
 static uint32_t leaf_of(const struct search *search, uint32_t host)
 {
 	const struct simulate_fabric *fabric = search->model.fabric;
@@ -172,44 +180,210 @@ static uint32_t leaf_of(const struct search *search, uint32_t host)
 	return fabric->nics[host * fabric->rail_count].leaf;
 }
 
+/* A place; if aligned, the first of the hosts of one leaf that stand together there. */
+static size_t draw_place(struct search *search, bool aligned)
+{
+	const uint32_t *order = search->tried;
+	size_t at = simulate_draw(&search->state, search->model.hosts);
+
+	while (aligned && at && leaf_of(search, order[at - 1]) == leaf_of(search, order[at]))
+		at--;
+	return at;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	size_t first = *(const size_t *)a, second = *(const size_t *)b;
+
+	return (first > second) - (first < second);
+}
+
+/* Two parts beside each other are exchanged; or what is from the first to the last place is turned round. */
+static void move_parts(struct search *search, bool turn, bool aligned)
+{
+	size_t at[3];
+
+	for (int i = 0; i < 3; i++)
+		at[i] = draw_place(search, aligned);
+	qsort(at, 3, sizeof(at[0]), compare_places);
+	if (!turn) {
+		turn_round(search->tried + at[0], at[1] - at[0]);
+		turn_round(search->tried + at[1], at[2] - at[1]);
+	}
+	turn_round(search->tried + at[0], at[2] - at[0]);
+}
+
+/* The part behind goes to the front. */
+static void move_beginning(struct search *search)
+{
+	size_t hosts = search->model.hosts, at = simulate_draw(&search->state, hosts);
+
+	turn_round(search->tried, at);
+	turn_round(search->tried + at, hosts - at);
+	turn_round(search->tried, hosts);
+}
+
+static void move(struct search *search)
+{
+	size_t hosts = search->model.hosts, spares = search->all - hosts;
+	size_t stage = ranks_stage_hosts(&search->model.layout);
+	unsigned kind = (unsigned)simulate_draw(&search->state, 16);
+
+	if (kind < 3)
+		move_beginning(search);
+	else if (kind < 9)
+		move_parts(search, kind >= 7, kind % 4 != 0);
+	else if (kind < 11)
+		exchange_blocks(search, ranks_tensor_hosts(&search->model.layout));
+	else if (kind < 12)
+		exchange_blocks(search, stage <= hosts ? stage : 1);
+	else if (kind < 14 && spares)
+		exchange(&search->tried[simulate_draw(&search->state, hosts)],
+			 &search->tried[hosts + simulate_draw(&search->state, spares)], 1);
+	else
+		exchange_blocks(search, 1);
+}
+
+/*
+ * From search->now until this part of the work is done. Equal ones are gone to as well: what is better may be behind them.
+ * Where nothing was better for long it goes on a few steps beside the best.
+ */
+static void improve(struct search *search, double steps_most)
+{
+	size_t idle = 0, idle_most = TRIES + TRIES_A_HOST * search->model.hosts;
+
+	begin(search);
+	while (search->model.steps < steps_most) {
+		if (idle++ == idle_most) {
+			idle = 0;
+			memcpy(search->tried, search->best[0].order, search->all * sizeof(*search->tried));
+			for (int i = 0; i < KICKS; i++)
+				move(search);
+			memcpy(search->now.order, search->tried, search->all * sizeof(*search->tried));
+			begin(search);
+		}
+		memcpy(search->tried, search->now.order, search->all * sizeof(*search->tried));
+		move(search);
+		if (try_it(search) < 0) {
+			idle = 0;
+			keep(search);
+		}
+	}
+}
+
 /* Neighbours of one leaf in the order that people expect, if it costs no more. */
-static void tidy(struct search *search)
+static void tidy(struct search *search, uint32_t *order)
 {
 	size_t hosts = search->model.hosts;
 
-	if (search->options->given && !memcmp(search->best, search->options->given, hosts * sizeof(*search->best)))
+	if (search->options->given && !memcmp(order, search->options->given, hosts * sizeof(*order)))
 		return;
-	memcpy(search->order, search->best, hosts * sizeof(*search->best));
+	memcpy(search->now.order, order, search->all * sizeof(*order));
+	begin(search);
+	memcpy(search->tried, order, search->all * sizeof(*order));
 	for (size_t i = 1; i < hosts; i++)
-		for (size_t j = i; j > 0 && search->order[j - 1] > search->order[j] &&
-				   leaf_of(search, search->order[j - 1]) == leaf_of(search, search->order[j]);
+		for (size_t j = i; j > 0 && search->tried[j - 1] > search->tried[j] &&
+				   leaf_of(search, search->tried[j - 1]) == leaf_of(search, search->tried[j]);
 		     j--)
-			exchange(&search->order[j - 1], &search->order[j], 1);
-	ranks_model_costs(&search->model, search->order, search->cost);
-	if (ranks_compare(search->options, search->cost, search->best_cost) <= 0)
-		memcpy(search->best, search->order, hosts * sizeof(*search->best));
+			exchange(&search->tried[j - 1], &search->tried[j], 1);
+	if (try_it(search) <= 0)
+		memcpy(order, search->tried, hosts * sizeof(*order));
 }
 
-/* ------------------------------------------------------------------------------------------------------------- whole */
+/* ---------------------------------------------------------------------------------------------------------- simulation */
 
-static int run(struct search *search, const uint32_t *hosts, size_t host_count)
+static double simulated_s(const struct search *search, struct candidate *candidate, enum ranks_phase phase)
 {
-	size_t needed = search->model.hosts;
+	double *time_s = &candidate->time_s[phase], bytes = search->options->bytes;
+	struct diag diag = { 0 };
+
+	if (*time_s > 0)
+		return *time_s;
+	*time_s = candidate->cost[phase].worst_s * bytes;
+	/* Where it cannot be simulated the slowest link's time stands for it. */
+	if (*time_s < INFINITY && ranks_can_simulate(&search->model.layout, phase))
+		ranks_time(search->model.fabric, &search->model.layout, candidate->order, phase, bytes,
+			   SIMULATE_PIPELINED, time_s, &diag);
+	return *time_s;
+}
+
+/*
+ * By the first phase in which the slowest links differ. No schedule is faster than its slowest link, so hardly any candidate
+ * needs to be simulated.
+ */
+static bool is_faster(const struct search *search, struct candidate *candidate, struct candidate *best)
+{
+	for (int i = 0; i < RANKS_PHASE_COUNT; i++) {
+		enum ranks_phase phase = search->phases[i];
+		double least_s = candidate->cost[phase].worst_s * search->options->bytes, best_s;
+
+		if (!compare(candidate->cost[phase].worst_s, best->cost[phase].worst_s)) {
+			int order = compare_costs(&candidate->cost[phase], &best->cost[phase]);
+
+			if (order)
+				return order < 0;
+			continue;
+		}
+		best_s = simulated_s(search, best, phase) * (1 - CLOSE);
+		return least_s < best_s && simulated_s(search, candidate, phase) < best_s;
+	}
+	return false;
+}
+
+static struct candidate *choose(struct search *search)
+{
+	struct candidate *best = &search->best[0];
+
+	for (size_t i = 1; search->options->bytes > 0 && i < search->best_count; i++)
+		if (is_faster(search, &search->best[i], best))
+			best = &search->best[i];
+	return best;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- whole */
+
+/* now.order: the hosts of an order first; behind them those that it leaves out, as they were listed. */
+static int complete(struct search *search, const uint32_t *hosts)
+{
+	bool *used = sys_zalloc(search->model.fabric->host_count * sizeof(*used));
+	size_t at = search->model.hosts;
+
+	if (!used)
+		return -ENOMEM;
+	for (size_t i = 0; i < at; i++)
+		used[search->now.order[i]] = true;
+	for (size_t i = 0; i < search->all; i++)
+		if (!used[hosts[i]])
+			search->now.order[at++] = hosts[i];
+	sys_free(used);
+	return 0;
+}
+
+static int run(struct search *search, const uint32_t *hosts)
+{
+	const struct ranks_model *model = &search->model;
+	size_t needed = model->hosts;
+	double whole_steps = WAY_LINKS * (double)model->edge_count * (double)model->fabric->rail_count;
+	double each_steps = fmin(search->options->steps_most / STARTS,
+				 WORK * (TRIES + TRIES_A_HOST * (double)needed) * whole_steps);
 	int r = 0;
 
 	if (search->options->given) {
-		ranks_model_costs(&search->model, search->options->given, search->cost);
-		keep_best(search, search->options->given, search->cost);
+		memcpy(search->now.order, search->options->given, needed * sizeof(*hosts));
+		r = complete(search, hosts);
+		begin(search);
 	}
-	if (needed == host_count && needed <= search->options->all_orders) {
-		memcpy(search->order, hosts, needed * sizeof(*hosts));
+	if (needed == search->all && needed <= search->options->all_orders) {
+		memcpy(search->now.order, hosts, needed * sizeof(*hosts));
 		try_all(search, needed);
-		return 0;
+		return r;
 	}
 	for (uint64_t start = 0; r == 0 && start < STARTS; start++) {
-		r = ranks_pack(&search->model, hosts, host_count, start, search->order);
+		r = ranks_pack(model, hosts, search->all, start, search->now.order);
 		if (r == 0)
-			improve(search, search->options->steps_most * (double)(start + 1) / STARTS);
+			r = complete(search, hosts);
+		if (r == 0)
+			improve(search, each_steps * (double)(start + 1));
 	}
 	return r;
 }
@@ -217,22 +391,29 @@ static int run(struct search *search, const uint32_t *hosts, size_t host_count)
 int ranks_order(const struct simulate_fabric *fabric, const struct ranks_layout *layout, const uint32_t *hosts,
 		size_t host_count, const struct ranks_search *options, uint32_t *ret)
 {
-	struct search search = { .options = options, .state = 88172645463325252U };
+	struct search search = {
+		.options = options, .phases = phases_of(options), .all = host_count, .state = 88172645463325252U
+	};
+	uint32_t *orders = NULL;
 	int r = ranks_model_init(&search.model, fabric, layout);
 
 	if (r == 0 && search.model.hosts > host_count)
 		r = -EINVAL;
 	if (r == 0) {
-		search.best = sys_zalloc(3 * search.model.hosts * sizeof(*search.best));
-		search.order = search.best + search.model.hosts;
-		search.tried = search.order + search.model.hosts;
-		r = search.best ? run(&search, hosts, host_count) : -ENOMEM;
+		orders = sys_zalloc((SIMULATED + 2) * host_count * sizeof(*orders));
+		search.tried = orders;
+		search.now.order = orders + host_count;
+		for (size_t i = 0; orders && i < SIMULATED; i++)
+			search.best[i].order = orders + (i + 2) * host_count;
+		r = orders ? run(&search, hosts) : -ENOMEM;
 	}
-	if (r == 0)
-		tidy(&search);
-	if (r == 0)
-		memcpy(ret, search.best, search.model.hosts * sizeof(*ret));
-	sys_free(search.best);
+	if (r == 0) {
+		uint32_t *order = choose(&search)->order;
+
+		tidy(&search, order);
+		memcpy(ret, order, search.model.hosts * sizeof(*ret));
+	}
+	sys_free(orders);
 	ranks_model_fini(&search.model);
 	return r;
 }

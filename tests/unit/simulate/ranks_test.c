@@ -3,7 +3,7 @@
  * Orders of hosts: what they cost, against a count of crossings that shares no code and against the simulator; and what is
  * found, against all orders there are.
  */
-#include "simulate/ranks.h"
+#include "simulate/ranks_internal.h"
 
 #include "base/log.h"
 #include "base/random.h"
@@ -483,6 +483,124 @@ static void it_is_never_worse_than_what_was_given_nor_different_twice(void **unu
 	}
 }
 
+/* Loads after many moves, of places changed a few or many at once, are to the bit those of the order counted from nothing. */
+static void loads_follow_moves_exactly(void **unused)
+{
+	(void)unused;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		struct ranks_layout layout = {
+			.gpus = 2, .tensor = 2 + 2 * (seed % 2), .data = 3 + seed % 4, .pipeline = 2
+		};
+		size_t hosts = ranks_hosts(&layout), bytes;
+		struct ranks_model model, whole;
+		struct simulate_fabric fabric;
+		uint32_t order[HOSTS_MOST], before[HOSTS_MOST];
+
+		state = seed * 57721;
+		random_fabric((unsigned)hosts + draw(6), &fabric);
+		assert_int_equal(ranks_model_init(&model, &fabric, &layout), 0);
+		simulate_order_random(&fabric, seed, order);
+		ranks_model_go(&model, order);
+		for (int step = 0; step < 200; step++) {
+			memcpy(before, order, fabric.host_count * sizeof(*order));
+			ranks_model_keep(&model);
+			for (unsigned i = 0, moves = draw(8) ? 1 : draw(20); i < moves; i++) {
+				unsigned a = draw((unsigned)hosts), b = draw((unsigned)fabric.host_count);
+				uint32_t other = order[a];
+
+				order[a] = order[b]; /* beyond the job's hosts: one that it has not */
+				order[b] = other;
+			}
+			ranks_model_go(&model, order);
+			if (draw(2)) {
+				memcpy(order, before, fabric.host_count * sizeof(*order));
+				ranks_model_back(&model, order);
+			}
+		}
+		assert_int_equal(ranks_model_init(&whole, &fabric, &layout), 0);
+		ranks_model_go(&whole, order);
+		bytes = RANKS_PHASE_COUNT * model.links * sizeof(*model.load_B);
+		assert_memory_equal(model.load_B, whole.load_B, bytes);
+		assert_memory_equal(model.order, whole.order, hosts * sizeof(*order));
+		ranks_model_fini(&model);
+		ranks_model_fini(&whole);
+		simulate_fabric_fini(&fabric);
+	}
+}
+
+/* Of more hosts than are needed, slow ones and those behind narrow uplinks are left out. */
+static void slow_hosts_are_left_out(void **unused)
+{
+	struct ranks_layout layout = plain(8);
+	struct ranks_search search = ranks_search_defaults();
+	struct ranks_cost costs[RANKS_PHASE_COUNT];
+	struct simulate_fabric fabric;
+	uint32_t all[16], found[16];
+
+	(void)unused;
+	fabric_of("tributary-cluster 1\nswitch top\nswitch a parent=top rate=4GB/s\nswitch b parent=top rate=4GB/s\n"
+		  "switch c parent=top rate=100MB/s\nhost a[1-2] leaf=a rate=1GB/s\nhost a[3-6] leaf=a rate=2GB/s\n"
+		  "host b[1-4] leaf=b rate=2GB/s\nhost b[5-6] leaf=b rate=1GB/s\nhost c[1-4] leaf=c rate=2GB/s\n",
+		  &fabric);
+	for (uint32_t i = 0; i < 16; i++)
+		all[i] = i;
+	assert_int_equal(ranks_order(&fabric, &layout, all, 16, &search, found), 0);
+	assert_int_equal(ranks_costs(&fabric, &layout, found, costs, NULL), 0);
+	assert_true(near(costs[RANKS_DATA_RING].worst_s, 2 * 7.0 / 8 / 2e9));
+	simulate_fabric_fini(&fabric);
+}
+
+/* One host, one leaf, no rates, links of rate 0: an order of the hosts that there are, the same with the simulator. */
+static void any_cluster_has_an_order(void **unused)
+{
+	static const char *const texts[] = {
+		"tributary-cluster 1\nswitch top\nhost a leaf=top rate=1GB/s\n",
+		"tributary-cluster 1\nswitch top\nhost a[1-9] leaf=top rate=1GB/s\n",
+		"tributary-cluster 1\nswitch top\nswitch l parent=top\nswitch m parent=top\nhost a[1-5] leaf=l\n"
+		"host b[1-4] leaf=m\n",
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		for (int simulated = 0; simulated < 2; simulated++) {
+			struct ranks_search search = ranks_search_defaults();
+			struct ranks_layout layout;
+			struct simulate_fabric fabric;
+			uint32_t all[16], found[16], seen = 0;
+
+			fabric_of(texts[i], &fabric);
+			layout = plain(fabric.host_count);
+			search.bytes = simulated ? 1e9 : 0;
+			simulate_order_rank(&fabric, all);
+			assert_int_equal(ranks_order(&fabric, &layout, all, fabric.host_count, &search, found), 0);
+			for (size_t j = 0; j < fabric.host_count; j++)
+				seen |= 1U << found[j];
+			assert_int_equal(seen, (1U << fabric.host_count) - 1);
+			simulate_fabric_fini(&fabric);
+		}
+}
+
+/* 512 of 640 hosts. */
+static void tensor_groups_of_a_large_cluster_stay_in_leaves(void **unused)
+{
+	struct ranks_layout layout = { .gpus = 8, .tensor = 16, .data = 64, .pipeline = 4 };
+	struct ranks_search search = ranks_search_defaults();
+	struct simulate_fabric fabric;
+	struct diag diag;
+	uint32_t all[1024], found[1024];
+
+	(void)unused;
+	assert_int_equal(simulate_fabric_make("leaf-spine:32x20,4:1,100Gbit/s", &fabric, &diag), 0);
+	simulate_order_random(&fabric, 5, all);
+	search.bytes = 1e9;
+	search.steps_most = 1e7;
+	assert_int_equal(ranks_hosts(&layout), 512);
+	assert_int_equal(ranks_order(&fabric, &layout, all, fabric.host_count, &search, found), 0);
+	for (size_t i = 0; i < 512; i += 2) /* tensor groups of two hosts */
+		assert_int_equal(fabric.nics[found[i]].leaf, fabric.nics[found[i + 1]].leaf);
+	simulate_fabric_fini(&fabric);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -494,6 +612,10 @@ int main(void)
 		cmocka_unit_test(a_ring_crosses_every_uplink_once),
 		cmocka_unit_test(tensor_groups_stay_in_a_leaf_where_they_can),
 		cmocka_unit_test(a_small_job_gets_one_leaf),
+		cmocka_unit_test(loads_follow_moves_exactly),
+		cmocka_unit_test(slow_hosts_are_left_out),
+		cmocka_unit_test(any_cluster_has_an_order),
+		cmocka_unit_test(tensor_groups_of_a_large_cluster_stay_in_leaves),
 		cmocka_unit_test(it_is_never_worse_than_what_was_given_nor_different_twice),
 	};
 
