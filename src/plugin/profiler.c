@@ -14,6 +14,11 @@
 #include <stddef.h>
 #include <string.h>
 
+/*
+ * In its first window NCCL connects a communicator to its own proxy for each channel, which takes long: the operation that
+ * opens the window and the next one are none to go by.
+ */
+enum { COMM_SKIPS = 2 };
 enum { PROBES = 64, SAMPLES = 512, SAMPLE_TRIES = 8, ROW_BITS = 11 };
 _Static_assert(OPERATIONS_ROWS == 1 << ROW_BITS, "rows are found by the high bits of a product");
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
@@ -22,6 +27,7 @@ struct plugin_profiler {
 	size_t index; /* in operations.comms; OPERATIONS_COMMS: there was no room */
 	bool is_open; /* under the lock */
 	unsigned rank_count;
+	_Atomic unsigned skipped; /* operations in windows, up to COMM_SKIPS */
 };
 
 /*
@@ -413,7 +419,11 @@ void plugin_profiler_operation(struct plugin_profiler *of, const struct plugin_p
 	if (call & CALL_COUNTED)
 		count_call(of, operation->bytes, -1);
 	row = count(of, operation, 1, &bytes);
-	if (row && atomic_load_explicit(&profiler.window, memory_order_relaxed) & 1)
+	if (!row || !(atomic_load_explicit(&profiler.window, memory_order_relaxed) & 1))
+		return;
+	if (atomic_load_explicit(&of->skipped, memory_order_relaxed) < COMM_SKIPS)
+		atomic_fetch_add_explicit(&of->skipped, 1, memory_order_relaxed);
+	else
 		*ret_handle = sample_begin(row, operation, bytes);
 }
 
