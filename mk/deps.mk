@@ -19,7 +19,7 @@ DEPS_ARM64 := gcc-aarch64-linux-gnu=aarch64-linux-gnu-gcc qemu-user=qemu-aarch64
 # Only for `make check-packages`: what makes them, and an older system to try them in.
 DEPS_PACKAGES := python3-build=python:build python3-wheel=python:wheel python3-venv=python:ensurepip twine=twine \
 	debootstrap=debootstrap unzip=unzip debhelper=dh dpkg-dev=dpkg-buildpackage lintian=lintian rpm=rpmbuild rpmlint=rpmlint \
-	python3-kubernetes=python:kubernetes shellcheck=shellcheck
+	python3-kubernetes=python:kubernetes shellcheck=shellcheck podman=podman
 
 # Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
 DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
