@@ -71,9 +71,9 @@ metrics_args = $(if $(GATES),'metrics/dashboard=PYTHON=$(PYTHON) tests/metrics/c
 # The rules of docs/design/transport.md, in every state.
 model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check' 'model/broken=CC=$(CC) tests/model/check --broken')
 
-# Not for the command line: it expects everything to be built.
+# Not for the command line: it expects everything to be built. No test's job is recorded among the user's own.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args)
+	@TRIBUTARY_STATE_DIR='$(abspath $(O))/state' $(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
