@@ -54,17 +54,23 @@ static void print_comm(const struct job_comm *comm, FILE *out)
 static void print_job(const struct job *job, const struct measured *measured, FILE *out)
 {
 	char start[TIME_BYTES], end[TIME_BYTES], why[JOB_WHY_BYTES], command[JOB_WORD_BYTES], host[JOB_WORD_BYTES];
+	bool is_known;
 
 	time_words(job->process.start_s, start);
 	time_words(job->end_s, end);
 	term_clean(job->process.command, command, sizeof(command));
 	term_clean(job->process.host, host, sizeof(host));
 	term_clean(job->process.why, why, sizeof(why));
+	/* The end of a process that was killed is when it last had something to tell. */
+	is_known = !job->running && job->end_s > job->process.start_s;
 	fprintf(out, "%s on %s: %s %s%s%s, over %s network\n", command, host,
-		job->running ? "running since" : "ran from", start, job->running ? "" : " to ", job->running ? "" : end,
-		job->process.ours ? "Tributary's" : "NCCL's own");
-	fprintf(out, "  communicators: %" PRIu64 " with channels, %" PRIu64 " without\n", jobs_count(job, true),
-		jobs_count(job, false));
+		job->running ? "running since"
+		: is_known   ? "ran from"
+			     : "ran at",
+		start, is_known ? " to " : "", is_known ? end : "", job->process.ours ? "Tributary's" : "NCCL's own");
+	if (job->comm_count || !why[0])
+		fprintf(out, "  communicators: %" PRIu64 " with channels, %" PRIu64 " without\n", jobs_count(job, true),
+			jobs_count(job, false));
 	if (why[0])
 		fprintf(out, "    all: NCCL searches: %s\n", why);
 	for (size_t i = 0; i < job->comm_count; i++)

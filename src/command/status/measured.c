@@ -306,15 +306,19 @@ void measured_answer(const struct measured_row *row, struct answer *answer)
 		   rate_words(rate_Bps(row, row->at.predicted_us), predicted), row->why);
 }
 
-/* "Ring/LL128, 4 channels"; messages have no algorithm. */
+/* "Ring/LL128, 4 channels"; messages have no algorithm, and NCCL does not always tell the rest. */
 static void taken_words(const struct operations_line *of, char text[static WORDS_BYTES])
 {
 	size_t used = 0;
 
-	if (of->algorithm >= 0 || of->protocol >= 0)
-		used = (size_t)snprintf(text, WORDS_BYTES, "%s/%s, ", algorithm_of(of->algorithm),
-					protocol_of(of->protocol));
-	snprintf(text + used, WORDS_BYTES - used, "%u channel%s", of->channels, of->channels == 1 ? "" : "s");
+	text[0] = '\0';
+	if (of->algorithm >= 0)
+		used = (size_t)snprintf(text, WORDS_BYTES, "%s", algorithm_of(of->algorithm));
+	if (of->protocol >= 0)
+		used += (size_t)snprintf(text + used, WORDS_BYTES - used, "/%s", protocol_of(of->protocol));
+	if (of->channels)
+		snprintf(text + used, WORDS_BYTES - used, "%s%u channel%s", used ? ", " : "", of->channels,
+			 of->channels == 1 ? "" : "s");
 }
 
 static void print_row(const struct measured_row *row, FILE *rows)
