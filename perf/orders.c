@@ -116,7 +116,7 @@ static int scene_init(struct scene *scene, unsigned seed)
 		fprintf(stderr, "orders: seed %u: %s\n", seed, diag.text);
 		return r;
 	}
-	scene->hosts = calloc(scene->fabric.host_count, sizeof(*scene->hosts));
+	scene->hosts = scene->fabric.host_count ? calloc(scene->fabric.host_count, sizeof(*scene->hosts)) : NULL;
 	if (!scene->hosts)
 		return -1;
 	simulate_order_random(&scene->fabric, seed, scene->hosts);

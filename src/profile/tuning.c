@@ -239,11 +239,11 @@ static size_t split(char *line, char *words[static CHOICE_WORDS + 1])
 {
 	size_t count = 0;
 
-	for (char *at = line; at && count <= CHOICE_WORDS; count++) {
-		words[count] = at;
-		at = strchr(at, ' ');
-		if (at)
-			*at++ = '\0';
+	for (char *at = line, *next; at && count <= CHOICE_WORDS; at = next) {
+		next = strchr(at, ' ');
+		if (next)
+			*next++ = '\0';
+		words[count++] = at;
 	}
 	return count;
 }

@@ -401,11 +401,14 @@ int ranks_order(const struct simulate_fabric *fabric, const struct ranks_layout 
 		r = -EINVAL;
 	if (r == 0) {
 		orders = sys_zalloc((SIMULATED + 2) * host_count * sizeof(*orders));
+		r = orders ? 0 : -ENOMEM;
+	}
+	if (r == 0) {
 		search.tried = orders;
 		search.now.order = orders + host_count;
-		for (size_t i = 0; orders && i < SIMULATED; i++)
+		for (size_t i = 0; i < SIMULATED; i++)
 			search.best[i].order = orders + (i + 2) * host_count;
-		r = orders ? run(&search, hosts) : -ENOMEM;
+		r = run(&search, hosts);
 	}
 	if (r == 0) {
 		uint32_t *order = choose(&search)->order;

@@ -296,7 +296,7 @@ static int64_t exposed(const struct computing *computing, int64_t *until_ns, int
 static int add_kernels(struct report *report, struct report_rank *rank, const struct report_lane *lane,
 		       const struct computing *computing)
 {
-	int64_t until_ns[REPORT_COLLECTIVE_COUNT], all_ns = rank->begin_ns, any_ns = rank->begin_ns;
+	int64_t until_ns[REPORT_COLLECTIVE_COUNT], all_ns = rank->begin_ns, any_ns = all_ns;
 	static const struct computing nothing;
 	struct report_member member = { .number = rank->number };
 	int r = 0;

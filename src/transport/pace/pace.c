@@ -376,7 +376,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->source = source;
 		pace->mixed_ns = pace->event_ns;
 	}
-	if (spread_of(sender) > 1) {
+	if (sender && spread_of(sender) > 1) {
 		pace->spread = spread_of(sender);
 		pace->spread_by_turns = sender->spread > 1;
 		pace->spread_ns = pace->event_ns;
