@@ -2,7 +2,8 @@
 /*
  * Slots of one switch are alike but for their numbers, so what is decided is how many of each. Where the ways to do that
  * are few all are tried; else slots are added one by one where they do least harm, and peer-bound jobs are also tried in
- * every part of the tree that has room for them.
+ * every part of the tree that has room for them. A job is as fast as its slowest slot: of a node the fastest are taken, and all
+ * is tried with the fastest slots alone, then with the next ones, too.
  */
 #include "plan/place.h"
 
@@ -15,6 +16,7 @@
 
 enum { WAYS_MOST = 100000 };
 #define GRAIN 0.05 /* of shares that are compared: closer ones are equal */
+#define ALIKE 0.9  /* a slot's rate over another's that counts as the same: measured ones differ */
 #define FULL  1.02
 
 struct score {
@@ -27,7 +29,11 @@ struct search {
 	const struct plan_place_job *job;
 	void *arrays;       /* the block of all of these */
 	double *others_Bps; /* on each node's uplink */
-	uint32_t *free;     /* slots of each node */
+	double fastest_Bps; /* of all free slots */
+	uint32_t *order;    /* free slots by their nodes, of each the fastest first */
+	double *rates_Bps;  /* of `order`, those that are alike as one */
+	uint32_t *first;    /* of each node, in `order`; one more for the end */
+	uint32_t *free;     /* slots of each node that may be taken now */
 	uint32_t *free_below;
 	uint32_t *taken, *below; /* by the job: of each node, and of it and all below it */
 	uint32_t *best;
@@ -100,12 +106,25 @@ static double grain(double share)
 	return floor(share / GRAIN + 0.5) * GRAIN;
 }
 
+static double slowest_taken(const struct search *search)
+{
+	double slowest_Bps = INFINITY;
+
+	for (size_t i = 0; i < search->node_count; i++) {
+		uint32_t node = search->nodes[i], taken = search->taken[node];
+
+		if (taken)
+			slowest_Bps = fmin(slowest_Bps, search->rates_Bps[search->first[node] + taken - 1]);
+	}
+	return slowest_Bps;
+}
+
 /* Of the counts in search->taken. */
-static struct score score_of(struct search *search, double slot_Bps)
+static struct score score_of(struct search *search)
 {
 	const struct plan_place_tree *tree = search->tree;
 	struct score score = { .result = { .worst = PLAN_PLACE_NONE, .share = 1 } };
-	double fullest = 0, most_of_one = 0, left = 0;
+	double fullest = 0, most_of_one = 0, left = 0, slot_Bps = slowest_taken(search);
 
 	add_up(tree, search->taken, search->below);
 	for (uint32_t i = 0; i < tree->node_count; i++) {
@@ -126,7 +145,7 @@ static struct score score_of(struct search *search, double slot_Bps)
 	}
 	score.result.share = fullest > 1 ? 1 / fullest : 1;
 	score.shared = (double)score.result.shared;
-	score.lost = grain(1 - score.result.share);
+	score.lost = grain(1 - score.result.share * slot_Bps / search->fastest_Bps);
 	if (search->job->kind == PLAN_PLACE_HOST) {
 		score.second = grain(fmin(fullest, 1));
 		score.third = most_of_one;
@@ -150,9 +169,9 @@ static int compare(const struct score *a, const struct score *b)
 	return 0;
 }
 
-static void consider(struct search *search, double slot_Bps)
+static void consider(struct search *search)
 {
-	struct score score = score_of(search, slot_Bps);
+	struct score score = score_of(search);
 
 	if (search->any && compare(&score, &search->best_score) >= 0)
 		return;
@@ -185,13 +204,13 @@ static size_t count_ways(const struct search *search)
  * Most first: of equal ones the first is kept, and takes from the first switches. room: free slots from this node on; what
  * those behind it have no room for is taken here, so every branch is a way and their number bounds the time.
  */
-static void try_all(struct search *search, size_t node, size_t left, size_t room, double slot_Bps)
+static void try_all(struct search *search, size_t node, size_t left, size_t room)
 {
 	size_t most, least;
 	uint32_t at;
 
 	if (!left) {
-		consider(search, slot_Bps);
+		consider(search);
 		return;
 	}
 	if (node == search->node_count)
@@ -202,12 +221,12 @@ static void try_all(struct search *search, size_t node, size_t left, size_t room
 	least = left > room ? left - room : 0;
 	for (size_t take = most + 1; take-- > least;) {
 		search->taken[at] = (uint32_t)take;
-		try_all(search, node + 1, left - take, room, slot_Bps);
+		try_all(search, node + 1, left - take, room);
 	}
 	search->taken[at] = 0;
 }
 
-static void add_one_by_one(struct search *search, double slot_Bps)
+static void add_one_by_one(struct search *search)
 {
 	memset(search->taken, 0, search->tree->node_count * sizeof(*search->taken));
 	for (size_t i = 0; i < search->job->count; i++) {
@@ -221,7 +240,7 @@ static void add_one_by_one(struct search *search, double slot_Bps)
 			if (search->taken[at] == search->free[at])
 				continue;
 			search->taken[at]++;
-			score = score_of(search, slot_Bps);
+			score = score_of(search);
 			search->taken[at]--;
 			if (best != PLAN_PLACE_NONE && compare(&score, &least) >= 0)
 				continue;
@@ -230,7 +249,7 @@ static void add_one_by_one(struct search *search, double slot_Bps)
 		}
 		search->taken[best]++;
 	}
-	consider(search, slot_Bps);
+	consider(search);
 }
 
 static bool is_below(const struct plan_place_tree *tree, uint32_t node, uint32_t at)
@@ -241,7 +260,7 @@ static bool is_below(const struct plan_place_tree *tree, uint32_t node, uint32_t
 }
 
 /* Below one switch, from the switches with the most free slots; the last one is that with the fewest that suffice. */
-static void fill_below(struct search *search, uint32_t at, double slot_Bps)
+static void fill_below(struct search *search, uint32_t at)
 {
 	size_t left = search->job->count;
 
@@ -266,10 +285,10 @@ static void fill_below(struct search *search, uint32_t at, double slot_Bps)
 		search->taken[from] = search->free[from] < left ? search->free[from] : (uint32_t)left;
 		left -= search->taken[from];
 	}
-	consider(search, slot_Bps);
+	consider(search);
 }
 
-static void find(struct search *search, double slot_Bps)
+static void find(struct search *search)
 {
 	if (count_ways(search) <= WAYS_MOST) {
 		size_t room = 0;
@@ -277,13 +296,13 @@ static void find(struct search *search, double slot_Bps)
 		for (size_t i = 0; i < search->node_count; i++)
 			room += search->free[search->nodes[i]];
 		memset(search->taken, 0, search->tree->node_count * sizeof(*search->taken));
-		try_all(search, 0, search->job->count, room, slot_Bps);
+		try_all(search, 0, search->job->count, room);
 		return;
 	}
-	add_one_by_one(search, slot_Bps);
+	add_one_by_one(search);
 	for (uint32_t i = 0; i < search->tree->node_count; i++)
 		if (search->free_below[i] >= search->job->count)
-			fill_below(search, i, slot_Bps);
+			fill_below(search, i);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- whole */
@@ -296,45 +315,113 @@ static int search_init(struct search *search)
 		(struct sys_array[]){ SYS_ARRAY(search->others_Bps, nodes), SYS_ARRAY(search->free, nodes),
 				      SYS_ARRAY(search->free_below, nodes), SYS_ARRAY(search->taken, nodes),
 				      SYS_ARRAY(search->below, nodes), SYS_ARRAY(search->best, nodes),
-				      SYS_ARRAY(search->nodes, nodes) },
-		7);
+				      SYS_ARRAY(search->nodes, nodes), SYS_ARRAY(search->first, nodes + 1),
+				      SYS_ARRAY(search->order, search->tree->slot_count),
+				      SYS_ARRAY(search->rates_Bps, search->tree->slot_count) },
+		10);
 	return search->arrays ? 0 : -ENOMEM;
 }
 
-/* used: of each slot. The fastest free slot's rate stands for all. */
-static double find_free(struct search *search, const bool *used, size_t *ret_count)
+/* Rates that are alike become the fastest of them. */
+static void round_rates(double *rates_Bps, size_t count)
 {
-	double slot_Bps = 0;
+	double top_Bps = INFINITY;
 
-	*ret_count = 0;
-	for (size_t i = 0; i < search->tree->slot_count; i++) {
-		const struct plan_place_slot *slot = &search->tree->slots[i];
+	do {
+		double next_Bps = 0;
 
-		if (used[i])
-			continue;
-		search->free[slot->node]++;
-		slot_Bps = fmax(slot_Bps, rate_of(search->job, slot->rate_Bps));
-		++*ret_count;
-	}
-	for (uint32_t i = 0; i < search->tree->node_count; i++)
-		if (search->free[i])
-			search->nodes[search->node_count++] = i;
-	add_up(search->tree, search->free, search->free_below);
-	return slot_Bps;
+		for (size_t i = 0; i < count; i++)
+			if (rates_Bps[i] < top_Bps)
+				next_Bps = fmax(next_Bps, rates_Bps[i]);
+		top_Bps = next_Bps;
+		for (size_t i = 0; i < count; i++)
+			if (rates_Bps[i] < top_Bps && rates_Bps[i] >= top_Bps * ALIKE)
+				rates_Bps[i] = top_Bps;
+	} while (top_Bps > 0);
 }
 
-static void take_slots(struct search *search, const bool *used, uint32_t *ret)
+/* used: of each slot. */
+static void sort_free(struct search *search, const bool *used)
+{
+	const struct plan_place_tree *tree = search->tree;
+	uint32_t end = 0;
+
+	for (uint32_t node = 0; node < tree->node_count; node++) {
+		search->first[node] = end;
+		for (uint32_t i = 0; i < tree->slot_count; i++) {
+			if (used[i] || tree->slots[i].node != node)
+				continue;
+			search->rates_Bps[end] = rate_of(search->job, tree->slots[i].rate_Bps);
+			search->order[end++] = i;
+		}
+	}
+	search->first[tree->node_count] = end;
+	round_rates(search->rates_Bps, end);
+	for (uint32_t node = 0; node < tree->node_count; node++)
+		for (uint32_t i = search->first[node]; i < search->first[node + 1]; i++) {
+			double rate_Bps = search->rates_Bps[i];
+			uint32_t slot = search->order[i], at = i;
+
+			for (; at > search->first[node] && search->rates_Bps[at - 1] < rate_Bps; at--) {
+				search->rates_Bps[at] = search->rates_Bps[at - 1];
+				search->order[at] = search->order[at - 1];
+			}
+			search->rates_Bps[at] = rate_Bps;
+			search->order[at] = slot;
+		}
+}
+
+/* Slots of this rate and more may be taken. Returns the next one, 0: there is none. */
+static double allow_from(struct search *search, double slot_Bps)
+{
+	const struct plan_place_tree *tree = search->tree;
+	double next_Bps = 0;
+
+	search->node_count = 0;
+	for (uint32_t node = 0; node < tree->node_count; node++) {
+		uint32_t at = search->first[node];
+
+		while (at < search->first[node + 1] && search->rates_Bps[at] >= slot_Bps)
+			at++;
+		search->free[node] = at - search->first[node];
+		if (search->free[node])
+			search->nodes[search->node_count++] = node;
+		if (at < search->first[node + 1])
+			next_Bps = fmax(next_Bps, search->rates_Bps[at]);
+	}
+	add_up(tree, search->free, search->free_below);
+	return next_Bps;
+}
+
+static void find_from_fastest(struct search *search)
+{
+	double slot_Bps = search->fastest_Bps = allow_from(search, INFINITY);
+
+	while (slot_Bps > 0) {
+		double next_Bps = allow_from(search, slot_Bps);
+		size_t count = 0;
+
+		for (size_t i = 0; i < search->node_count; i++)
+			count += search->free[search->nodes[i]];
+		if (count >= search->job->count)
+			find(search);
+		slot_Bps = next_Bps;
+	}
+}
+
+static void take_slots(const struct search *search, uint32_t *ret)
 {
 	size_t count = 0;
 
-	for (uint32_t i = 0; i < search->tree->slot_count; i++) {
-		uint32_t node = search->tree->slots[i].node;
+	for (uint32_t node = 0; node < search->tree->node_count; node++)
+		for (uint32_t i = 0; i < search->best[node]; i++) {
+			uint32_t slot = search->order[search->first[node] + i];
+			size_t at = count++;
 
-		if (used[i] || !search->best[node])
-			continue;
-		search->best[node]--;
-		ret[count++] = i;
-	}
+			for (; at > 0 && ret[at - 1] > slot; at--)
+				ret[at] = ret[at - 1];
+			ret[at] = slot;
+		}
 }
 
 int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
@@ -343,8 +430,6 @@ int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *
 	struct search search = { .tree = tree, .job = job };
 	bool *used = sys_zalloc((tree->slot_count + 1) * sizeof(*used));
 	int r = used ? search_init(&search) : -ENOMEM;
-	double slot_Bps = 0;
-	size_t count = 0;
 
 	for (size_t i = 0; r == 0 && i < running_count; i++) {
 		r = add_running(&search, &running[i]);
@@ -354,12 +439,13 @@ int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *
 	for (size_t i = 0; r == 0 && busy && i < tree->slot_count; i++)
 		used[i] = used[i] || busy[i];
 	if (r == 0)
-		slot_Bps = find_free(&search, used, &count);
-	if (r == 0 && (count < job->count || !job->count))
+		sort_free(&search, used);
+	if (r == 0 && job->count)
+		find_from_fastest(&search);
+	if (r == 0 && !search.any)
 		r = -ENOSPC;
 	if (r == 0) {
-		find(&search, slot_Bps);
-		take_slots(&search, used, ret_slots);
+		take_slots(&search, ret_slots);
 		*ret = search.best_score.result;
 	}
 	sys_free(search.arrays);

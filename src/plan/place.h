@@ -29,7 +29,7 @@ struct plan_place_slot {
 	const char *name;
 	uint32_t node;
 	uint32_t number; /* of the GPU, or of the host in the cluster */
-	double rate_Bps; /* that it can have at most */
+	double rate_Bps; /* that it can have at most, more than 0 */
 };
 /* Names belong to what it was made of. plan_place_fini accepts a zeroed one. */
 struct plan_place_tree {
@@ -55,7 +55,7 @@ struct plan_place_job {
 struct plan_place_result {
 	size_t shared;    /* uplinks that it and others fill together: they slow each other down */
 	uint32_t worst;   /* the fullest of its uplinks, or PLAN_PLACE_NONE */
-	double share;     /* of its rate, on that; 1: all */
+	double share;     /* of its rate, that of its slots, on that; 1: all */
 	double crossings; /* bytes/s over uplinks, all added up */
 };
 /*

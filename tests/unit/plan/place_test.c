@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 12, RUNNING = 3 };
+enum { SLOTS = 12, RUNNING = 3, FASTEST = 10 };
 
 static uint64_t state;
 
@@ -60,29 +60,40 @@ static bool is_above(const struct plan_place_tree *tree, uint32_t node, uint32_t
 static double load_of(const struct plan_place_tree *tree, uint32_t node, enum plan_place_kind kind, double rate_Bps,
 		      const uint32_t *slots, size_t count)
 {
+	double sum_Bps = 0, most_Bps = 0;
 	size_t below = 0;
 
-	for (size_t i = 0; i < count; i++)
-		below += is_above(tree, node, slots[i]);
+	for (size_t i = 0; i < count; i++) {
+		double slot_Bps = fmin(rate_Bps, tree->slots[slots[i]].rate_Bps);
+
+		most_Bps = fmax(most_Bps, slot_Bps);
+		if (!is_above(tree, node, slots[i]))
+			continue;
+		sum_Bps += slot_Bps;
+		below++;
+	}
 	if (tree->nodes[node].parent == PLAN_PLACE_NONE || !below)
 		return 0;
 	if (kind == PLAN_PLACE_HOST)
-		return (double)below * rate_Bps;
-	return below < count ? rate_Bps : 0;
+		return sum_Bps;
+	return below < count ? most_Bps : 0;
 }
 
 struct verdict {
 	size_t shared;
-	double share, crossings;
+	double share, crossings, slot_Bps;
 };
 
 static struct verdict verifier(const struct plan_place_tree *tree, const struct plan_place_job *running,
 			       size_t running_count, const struct plan_place_job *job)
 {
-	struct verdict verdict = { .share = 1 };
+	struct verdict verdict = { .share = 1, .slot_Bps = job->rate_Bps };
 
+	/* It is as fast as its slowest slot. */
+	for (size_t i = 0; i < job->count; i++)
+		verdict.slot_Bps = fmin(verdict.slot_Bps, tree->slots[job->slots[i]].rate_Bps);
 	for (uint32_t node = 0; node < tree->node_count; node++) {
-		double own = load_of(tree, node, job->kind, job->rate_Bps, job->slots, job->count), others = 0;
+		double own = load_of(tree, node, job->kind, verdict.slot_Bps, job->slots, job->count), others = 0;
 
 		for (size_t i = 0; i < running_count; i++)
 			others += load_of(tree, node, running[i].kind, running[i].rate_Bps, running[i].slots,
@@ -99,11 +110,13 @@ static struct verdict verifier(const struct plan_place_tree *tree, const struct 
 /* As good, but for what is too little to matter: a twentieth of the rate. */
 static bool is_worse(const struct verdict *a, const struct verdict *b, enum plan_place_kind kind)
 {
+	double a_Bps = a->share * a->slot_Bps, b_Bps = b->share * b->slot_Bps;
+
 	if (a->shared != b->shared)
 		return a->shared > b->shared;
-	if (fabs(a->share - b->share) > 0.0501)
-		return a->share < b->share;
-	return kind == PLAN_PLACE_PEER && fabs(a->share - b->share) < 1e-9 && a->crossings > b->crossings * (1 + 1e-9);
+	if (fabs(a_Bps - b_Bps) > 0.0501 * FASTEST)
+		return a_Bps < b_Bps;
+	return kind == PLAN_PLACE_PEER && fabs(a_Bps - b_Bps) < 1e-9 && a->crossings > b->crossings * (1 + 1e-9);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- tests */
@@ -119,7 +132,7 @@ struct scene {
 
 static void random_scene(struct scene *scene)
 {
-	unsigned leaves = 2 + draw(4), hosts = 6 + draw(SLOTS - 5), each;
+	unsigned leaves = 2 + draw(4), hosts = 6 + draw(SLOTS - 5), each, slow = draw(3);
 	char text[2048];
 	int at = snprintf(text, sizeof(text),
 			  "tributary-cluster 1\nswitch top\nswitch p parent=top rate=%u\nswitch q parent=top "
@@ -131,7 +144,8 @@ static void random_scene(struct scene *scene)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch l%u parent=%c rate=%u\n", i,
 			       draw(2) ? 'p' : 'q', 10 + draw(30));
 	for (unsigned i = 0; i < hosts; i++)
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "host h%u leaf=l%u rate=10\n", i, draw(leaves));
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "host h%u leaf=l%u rate=%u\n", i, draw(leaves),
+			       slow && !draw(slow) ? 1 + draw(FASTEST - 2) : FASTEST); /* none alike */
 	scene->cluster = tree_of(text, &scene->tree);
 	scene->slot_count = scene->free = hosts;
 	each = hosts / 4;
@@ -149,6 +163,19 @@ static void random_scene(struct scene *scene)
 			scene->free--;
 		}
 	}
+}
+
+/* Of a node's slots. One that is slow by itself could fill no uplink, but that is no merit. */
+static bool leaves_a_faster_one(const struct scene *scene, unsigned set)
+{
+	const struct plan_place_slot *slots = scene->tree.slots;
+
+	for (size_t i = 0; i < scene->slot_count; i++)
+		for (size_t j = 0; j < scene->slot_count; j++)
+			if ((set & 1U << i) && !(set & 1U << j) && !scene->used[j] && slots[i].node == slots[j].node &&
+			    slots[i].rate_Bps < slots[j].rate_Bps)
+				return true;
+	return false;
 }
 
 static void nothing_is_better_than_what_is_found(void **unused)
@@ -182,7 +209,7 @@ static void nothing_is_better_than_what_is_found(void **unused)
 				if (set & 1U << i)
 					other[another.count++] = i;
 			}
-			if (!good)
+			if (!good || leaves_a_faster_one(&scene, set))
 				continue;
 			verdict = verifier(&scene.tree, scene.running, RUNNING, &another);
 			if (is_worse(&found, &verdict, job.kind))
@@ -305,6 +332,35 @@ static void nearly_all_of_a_cluster_is_placed_at_once(void **unused)
 	cluster_free(cluster);
 }
 
+/* 16 of 40 hosts, of which every second has half of the rate: more ways than are tried one by one. */
+static void slow_hosts_are_left_out(void **unused)
+{
+	char text[4096] = "tributary-cluster 1\nswitch top\n";
+	size_t at = strlen(text);
+	struct plan_place_job job = { .kind = PLAN_PLACE_PEER, .count = 16 };
+	struct plan_place_result result;
+	struct plan_place_tree tree;
+	struct cluster *cluster;
+	uint32_t slots[40];
+
+	(void)unused;
+	for (unsigned i = 0; i < 10; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at,
+				       "switch s%u parent=top rate=40GB/s\nhost h%u_[0-1] leaf=s%u rate=5GB/s\n"
+				       "host h%u_[2-3] leaf=s%u rate=10GB/s\n",
+				       i, i, i, i, i);
+	cluster = tree_of(text, &tree);
+	for (int kind = 0; kind < 2; kind++) {
+		job.kind = kind ? PLAN_PLACE_HOST : PLAN_PLACE_PEER;
+		assert_int_equal(plan_place(&tree, NULL, 0, NULL, &job, slots, &result), 0);
+		for (size_t i = 0; i < job.count; i++)
+			assert_true(tree.slots[slots[i]].rate_Bps > 9e9);
+		assert_true(result.share == 1);
+	}
+	plan_place_fini(&tree);
+	cluster_free(cluster);
+}
+
 static void too_few_free_slots_are_said(void **unused)
 {
 	struct plan_place_tree tree;
@@ -347,6 +403,7 @@ int main(void)
 		cmocka_unit_test(holes_are_filled_first),
 		cmocka_unit_test(large_clusters_are_placed_well_too),
 		cmocka_unit_test(nearly_all_of_a_cluster_is_placed_at_once),
+		cmocka_unit_test(slow_hosts_are_left_out),
 		cmocka_unit_test(too_few_free_slots_are_said),
 		cmocka_unit_test(queues_have_peer_bound_and_large_jobs_first),
 	};
