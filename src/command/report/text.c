@@ -241,7 +241,7 @@ static void print_members(const struct report *report, FILE *out)
 	if (!report->slow)
 		return;
 	term_clean(report->groups[report->slow->group].name, name, sizeof(name));
-	fprintf(out, "\nWho comes last has the shortest time in a collective; %s:\n", name);
+	fprintf(out, "\nThe rank that comes last has the shortest time in a collective; %s:\n", name);
 	rows = table_begin(&table, out);
 	for (size_t i = 0; i < report->member_count; i++) {
 		const struct report_member *member = &report->members[i];
