@@ -56,7 +56,7 @@ static uint64_t bytes_of(size_t count, const char *datatype)
 	return (uint64_t)count * (uint64_t)look_up(sizes, datatype);
 }
 
-void plugin_profiler_slot_named(void *context, const struct plugin_profiler_named *named, void **ret_handle)
+static void start_named(void *context, const struct plugin_profiler_named *named, void **ret_handle)
 {
 	const struct plugin_profiler_operation operation = {
 		.collective = look_up(functions, named->func),
@@ -99,6 +99,15 @@ enum nccl_result plugin_profiler_slot_finalize(void *context)
 	return NCCL_SUCCESS;
 }
 
+enum nccl_result plugin_profiler_slot_start_2_4(void *context, void **ret_handle, unsigned type,
+						const struct plugin_profiler_named *named)
+{
+	*ret_handle = NULL;
+	if (type == NCCL_PROFILER_COLL || type == NCCL_PROFILER_P2P)
+		start_named(context, named, ret_handle);
+	return NCCL_SUCCESS;
+}
+
 enum nccl_result plugin_profiler_slot_stop_1_4(void *handle)
 {
 	(void)handle;
@@ -113,37 +122,6 @@ enum nccl_result plugin_profiler_slot_record_1_4(void *handle, enum nccl_profile
 	return NCCL_SUCCESS;
 }
 
-static void start_coll(void *context, void **ret_handle, const struct nccl_profiler_event_v5 *event)
-{
-	const struct plugin_profiler_named named = { event->coll.func,  event->coll.datatype, event->coll.algo,
-						     event->coll.proto, event->coll.count,    event->coll.nChannels,
-						     event->parentObj };
-
-	plugin_profiler_slot_named(context, &named, ret_handle);
-}
-
-static void start_p2p(void *context, void **ret_handle, const struct nccl_profiler_event_v5 *event)
-{
-	const struct plugin_profiler_named named = { .func = event->p2p.func,
-						     .datatype = event->p2p.datatype,
-						     .count = event->p2p.count,
-						     .channels = event->p2p.nChannels,
-						     .parent = event->parentObj };
-
-	plugin_profiler_slot_named(context, &named, ret_handle);
-}
-
-/* By copy engines: no algorithm, no channels, no times. */
-static void start_ce(void *context, void **ret_handle, const struct nccl_profiler_event_v5 *event)
-{
-	const struct plugin_profiler_named named = { .func = event->ceColl.func,
-						     .datatype = event->ceColl.datatype,
-						     .count = event->ceColl.count,
-						     .parent = event->parentObj };
-
-	plugin_profiler_slot_named(context, &named, ret_handle);
-}
-
 static void start_coll_call(void *context, void **ret_handle, const struct nccl_profiler_event_v5 *event)
 {
 	const uint64_t bytes = bytes_of(event->collApi.count, event->collApi.datatype);
@@ -154,15 +132,23 @@ static void start_coll_call(void *context, void **ret_handle, const struct nccl_
 
 enum nccl_result plugin_profiler_slot_start_5_6(void *context, void **ret_handle, struct nccl_profiler_event_v5 *event)
 {
+	struct plugin_profiler_named named;
+
 	switch (event->type) {
 	case NCCL_PROFILER_COLL:
-		start_coll(context, ret_handle, event);
+		named = PLUGIN_PROFILER_COLL(event->coll, event->coll.nChannels);
+		named.parent = event->parentObj;
+		start_named(context, &named, ret_handle);
 		break;
 	case NCCL_PROFILER_P2P:
-		start_p2p(context, ret_handle, event);
+		named = PLUGIN_PROFILER_P2P(event->p2p, event->p2p.nChannels);
+		named.parent = event->parentObj;
+		start_named(context, &named, ret_handle);
 		break;
-	case NCCL_PROFILER_CE_COLL:
-		start_ce(context, ret_handle, event);
+	case NCCL_PROFILER_CE_COLL: /* by copy engines: no algorithm, no channels, no times */
+		named = PLUGIN_PROFILER_P2P(event->ceColl, 0);
+		named.parent = event->parentObj;
+		start_named(context, &named, ret_handle);
 		break;
 	case NCCL_PROFILER_COLL_API:
 		start_coll_call(context, ret_handle, event);

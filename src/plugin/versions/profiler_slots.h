@@ -34,6 +34,14 @@ struct plugin_profiler_named {
 	unsigned channels;
 	const void *parent; /* its call's handle, from version 5 on */
 };
-void plugin_profiler_slot_named(void *context, const struct plugin_profiler_named *named, void **ret_handle);
+/* What an event's coll, or p2p and ceColl, say of it, from version 2 on. */
+#define PLUGIN_PROFILER_COLL(coll, channel_count)                                                               \
+	((struct plugin_profiler_named){ (coll).func, (coll).datatype, (coll).algo, (coll).proto, (coll).count, \
+					 channel_count, NULL })
+#define PLUGIN_PROFILER_P2P(p2p, channel_count) \
+	((struct plugin_profiler_named){ (p2p).func, (p2p).datatype, NULL, NULL, (p2p).count, channel_count, NULL })
+/* type: the event's; of any other than coll and p2p, named is not looked at. */
+enum nccl_result plugin_profiler_slot_start_2_4(void *context, void **ret_handle, unsigned type,
+						const struct plugin_profiler_named *named);
 
 #endif

@@ -6,24 +6,11 @@
 
 static enum nccl_result start_v3(void *context, void **ret_handle, struct nccl_profiler_event_v3 *event)
 {
-	struct plugin_profiler_named named;
+	const struct plugin_profiler_named named =
+		event->type == NCCL_PROFILER_P2P ? PLUGIN_PROFILER_P2P(event->p2p, 0)
+						 : PLUGIN_PROFILER_COLL(event->coll, event->coll.nMaxChannels);
 
-	*ret_handle = NULL;
-	if (event->type == NCCL_PROFILER_COLL)
-		named = (struct plugin_profiler_named){ .func = event->coll.func,
-							.datatype = event->coll.datatype,
-							.algo = event->coll.algo,
-							.proto = event->coll.proto,
-							.count = event->coll.count,
-							.channels = event->coll.nMaxChannels };
-	else if (event->type == NCCL_PROFILER_P2P)
-		named = (struct plugin_profiler_named){ .func = event->p2p.func,
-							.datatype = event->p2p.datatype,
-							.count = event->p2p.count };
-	else
-		return NCCL_SUCCESS;
-	plugin_profiler_slot_named(context, &named, ret_handle);
-	return NCCL_SUCCESS;
+	return plugin_profiler_slot_start_2_4(context, ret_handle, event->type, &named);
 }
 
 extern PLUGIN_EXPORT const struct nccl_profiler_v3 ncclProfiler_v3;

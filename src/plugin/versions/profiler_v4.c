@@ -20,25 +20,11 @@ static enum nccl_result init_v4(void **ret_context, int *ret_mask, const char *c
 
 static enum nccl_result start_v4(void *context, void **ret_handle, struct nccl_profiler_event_v4 *event)
 {
-	struct plugin_profiler_named named;
+	const struct plugin_profiler_named named = event->type == NCCL_PROFILER_P2P
+							   ? PLUGIN_PROFILER_P2P(event->p2p, event->p2p.nChannels)
+							   : PLUGIN_PROFILER_COLL(event->coll, event->coll.nChannels);
 
-	*ret_handle = NULL;
-	if (event->type == NCCL_PROFILER_COLL)
-		named = (struct plugin_profiler_named){ .func = event->coll.func,
-							.datatype = event->coll.datatype,
-							.algo = event->coll.algo,
-							.proto = event->coll.proto,
-							.count = event->coll.count,
-							.channels = event->coll.nChannels };
-	else if (event->type == NCCL_PROFILER_P2P)
-		named = (struct plugin_profiler_named){ .func = event->p2p.func,
-							.datatype = event->p2p.datatype,
-							.count = event->p2p.count,
-							.channels = event->p2p.nChannels };
-	else
-		return NCCL_SUCCESS;
-	plugin_profiler_slot_named(context, &named, ret_handle);
-	return NCCL_SUCCESS;
+	return plugin_profiler_slot_start_2_4(context, ret_handle, event->type, &named);
 }
 
 extern PLUGIN_EXPORT const struct nccl_profiler_v4 ncclProfiler_v4;
