@@ -41,7 +41,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(call conf_args,$(CONF)) \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
-	$(peer_args) $(bench_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(gate_args) \
+	$(peer_args) $(bench_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(fuzz_args)
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
@@ -67,6 +67,9 @@ report_args = $(if $(GATES),'report/report=TRIBUTARY_BUILD='\''$(abspath $(O))'\
 
 # Prometheus over tributaryd and ranks' files, and each query of the Grafana dashboard.
 metrics_args = $(if $(GATES),'metrics/dashboard=PYTHON=$(PYTHON) tests/metrics/check $(O)')
+
+# include/nccl/ beside what NCCL is compiled with, where NCCL_SRC= names its unpacked source.
+abi_args = $(if $(GATES),'abi/profiler=NCCL_SRC='\''$(NCCL_SRC)'\'' CC=$(CC) tests/abi/check')
 
 # The rules of docs/design/transport.md, in every state.
 model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check' 'model/broken=CC=$(CC) tests/model/check --broken')

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a real nccl.h is on the machine, its public enums are the ones that include/nccl/ declares. The plugin
- * interfaces themselves are not in that header: their layout is asserted where it is declared.
+ * interfaces themselves are not in that header: their layout is asserted where it is declared, and tests/abi/ compares the
+ * profiler's.
  */
 #include <stdio.h>
 
