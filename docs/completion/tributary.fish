@@ -200,7 +200,7 @@ complete -c tributary -n '__tributary_is simulate' -l detail -x -a 'auto steps p
 complete -c tributary -n '__tributary_is simulate' -l from -r -F -d 'each host is this machine: a file or folder, as `discover` takes it'
 complete -c tributary -n '__tributary_is simulate' -l profile -r -F -d 'measured rates; without it the profile of this machine, if there is one that fits'
 complete -c tributary -n '__tributary_is simulate' -l graph -r -F -d 'the channels inside each host: a graph file of NCCL\'s'
-complete -c tributary -n '__tributary_is simulate' -l html -r -F -d 'one page: the cases as bars, a map of the links\' loads, a timeline, tables'
+complete -c tributary -n '__tributary_is simulate' -l html -r -F -d 'one page: the cases as bars, a map of the links\' loads, a timeline with phases, tables'
 complete -c tributary -n '__tributary_is simulate' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'
 complete -c tributary -n '__tributary_is simulate' -l help -d 'this text'
 complete -c tributary -n '__tributary_is estimate' -l system -r -F -d 'what devices, links and ports can do'

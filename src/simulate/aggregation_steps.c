@@ -71,8 +71,9 @@ static int make_schedule(struct steps *steps)
 	return r;
 }
 
-static int pass_on(struct steps *steps, size_t from, size_t to, double bytes, uint32_t *ret)
+static int pass_on(struct steps *steps, enum simulate_phase phase, size_t from, size_t to, double bytes, uint32_t *ret)
 {
+	flow_mark(steps->build->network, (uint8_t)phase);
 	return simulate_send(steps->build, steps->aggregation->ends[from], steps->aggregation->ends[to],
 			     SIMULATE_PATTERN_COUNT, bytes, ret);
 }
@@ -82,7 +83,7 @@ static int send_input(struct steps *steps, size_t from, size_t to, double bytes,
 {
 	const size_t abreast = steps->abreast ? steps->abreast : 1; /* it is not 0, which analysers do not see */
 	uint32_t *sent = &steps->sent[from * abreast + steps->turns[from]++ % abreast], before = *sent;
-	int r = pass_on(steps, from, to, bytes, ret);
+	int r = pass_on(steps, SIMULATE_TO_LEAF, from, to, bytes, ret);
 
 	*sent = *ret;
 	return r < 0 || before == SIMULATE_NONE ? r : flow_after(steps->build->network, *ret, before, 0);
@@ -141,7 +142,8 @@ static int go_up(struct steps *steps, const struct schedule_segment *segment, do
 		steps->sums[leaf] = SIMULATE_NONE;
 		if (leaf == segment->root_leaf || segment->leaf_node[leaf] == SCHEDULE_NONE)
 			continue;
-		r = pass_on(steps, segment->leaf_node[leaf], segment->root, bytes, &steps->sums[leaf]);
+		r = pass_on(steps, SIMULATE_TO_ROOT, segment->leaf_node[leaf], segment->root, bytes,
+			    &steps->sums[leaf]);
 		if (r == 0)
 			r = after_leaf(steps, leaf, steps->sums[leaf]);
 	}
@@ -164,7 +166,7 @@ static int go_down(struct steps *steps, const struct schedule_segment *segment, 
 		if (segment->leaf_node[leaf] == SCHEDULE_NONE)
 			continue;
 		if (leaf != segment->root_leaf) {
-			r = pass_on(steps, segment->root, segment->leaf_node[leaf], bytes, &result);
+			r = pass_on(steps, SIMULATE_FROM_ROOT, segment->root, segment->leaf_node[leaf], bytes, &result);
 			if (r == 0)
 				r = flow_after(steps->build->network, result, root, 0);
 		}
@@ -174,7 +176,7 @@ static int go_down(struct steps *steps, const struct schedule_segment *segment, 
 			if (steps->aggregation->places[i].leaf != leaf)
 				continue;
 			if (segment->leaf_node[leaf] != i)
-				r = pass_on(steps, segment->leaf_node[leaf], i, bytes, &done);
+				r = pass_on(steps, SIMULATE_FROM_LEAF, segment->leaf_node[leaf], i, bytes, &done);
 			if (r == 0 && done != result)
 				r = flow_after(steps->build->network, done, result,
 					       result == root ? 0 : steps->latency_s);

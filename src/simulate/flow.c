@@ -123,6 +123,7 @@ int flow_add(struct flow_network *network, const struct flow_crossing *way, size
 {
 	struct flow_one one = { .first_after = FLOW_NONE,
 				.place = FLOW_NONE,
+				.mark = network->mark,
 				.bytes = bytes,
 				.left_bytes = bytes,
 				.start_s = start_s,
@@ -142,6 +143,11 @@ int flow_add(struct flow_network *network, const struct flow_crossing *way, size
 	*ret = (uint32_t)network->flow_count;
 	network->flows[network->flow_count++] = one;
 	return 0;
+}
+
+void flow_mark(struct flow_network *network, uint8_t mark)
+{
+	network->mark = mark;
 }
 
 int flow_after(struct flow_network *network, uint32_t flow, uint32_t before, double lag_s)
@@ -426,6 +432,11 @@ bool flow_is_awaited(const struct flow_network *network, uint32_t flow, size_t n
 size_t flow_count(const struct flow_network *network)
 {
 	return network->flow_count;
+}
+
+uint8_t flow_marked(const struct flow_network *network, uint32_t flow)
+{
+	return network->flows[flow].mark;
 }
 
 double flow_end_s(const struct flow_network *network)

@@ -34,6 +34,8 @@ struct flow_crossing {
 /* Starts start_s after time 0 or, where it waits for others, after the last of these. *ret: from 0. -EINVAL, -ENOMEM. */
 int flow_add(struct flow_network *network, const struct flow_crossing *way, size_t way_count, double bytes,
 	     double start_s, uint32_t *ret);
+/* Flows that are added from now on bear this mark, which means nothing here; before the first call: 0. */
+void flow_mark(struct flow_network *network, uint8_t mark);
 /* flow may start lag_s after the end of another. Before flow_run. */
 int flow_after(struct flow_network *network, uint32_t flow, uint32_t before, double lag_s);
 /* What a link carries is kept for flow_watched. Before flow_run. */
@@ -55,6 +57,7 @@ struct flow_result {
 };
 struct flow_result flow_result(const struct flow_network *network, uint32_t flow);
 size_t flow_count(const struct flow_network *network);
+uint8_t flow_marked(const struct flow_network *network, uint32_t flow);
 double flow_bytes(const struct flow_network *network, uint32_t flow);
 /* The nth link of its way, in no order, and the nth flow that waits for it. False: there are not so many. */
 bool flow_crosses(const struct flow_network *network, uint32_t flow, size_t nth, struct flow_crossing *ret);

@@ -33,6 +33,7 @@ struct flow_one {
 	uint8_t state;
 	bool open;  /* its rate is being worked out */
 	bool fixed; /* and has been, in this round */
+	uint8_t mark;
 	double bytes, left_bytes;
 	double rate_Bps, rate_before_Bps;
 	double updated_s; /* left_bytes is of then */
@@ -95,6 +96,7 @@ struct flow_network {
 	double now_s, end_s;
 	double at_once; /* relative */
 	bool running;
+	uint8_t mark; /* of the next flows */
 	struct flow_work work;
 };
 

@@ -67,9 +67,9 @@ struct simulate_job {
 struct simulate_outcome {
 	double time_s; /* from start_s to the arrival of the last byte */
 	double algbw_Bps, busbw_Bps;
-	size_t flows;
-	bool steps; /* the form that was taken */
-	bool bound; /* no schedule is behind it: time_s is a lower bound */
+	size_t first_flow, flows; /* of the network's */
+	bool steps;               /* the form that was taken */
+	bool bound;               /* no schedule is behind it: time_s is a lower bound */
 };
 struct simulate_result {
 	struct flow_network *network; /* after flow_run: bytes and times of all links */
@@ -86,6 +86,29 @@ int simulate_run(const struct simulate_fabric *fabric, const struct simulate_job
 		 const struct simulate_settings *settings, const uint32_t *watch, size_t watch_count,
 		 struct simulate_result *ret, struct diag *diag);
 void simulate_result_fini(struct simulate_result *result);
+
+/* What a message is for, step by step; pipelined, bytes of all phases are on their way at once. */
+enum simulate_phase {
+	SIMULATE_NO_PHASE,       /* pipelined, or nothing is sent */
+	SIMULATE_SEND,           /* all of a pattern of sends */
+	SIMULATE_REDUCE_SCATTER, /* of a ring */
+	SIMULATE_ALL_GATHER,
+	SIMULATE_REDUCE, /* up a tree */
+	SIMULATE_BROADCAST,
+	SIMULATE_TO_LEAF, /* of aggregation: inputs, sums of leaves, results */
+	SIMULATE_TO_ROOT,
+	SIMULATE_FROM_ROOT,
+	SIMULATE_FROM_LEAF,
+	SIMULATE_PHASE_COUNT
+};
+/* From when its first message starts until its last one is sent. */
+struct simulate_span {
+	double start_s, end_s, bytes;
+	size_t messages;
+};
+/* Of a job's phases, on a link (bytes as often as they cross it) or, with SIMULATE_NONE, all of each: messages 0: none. */
+void simulate_phases(const struct simulate_result *result, size_t job, uint32_t link,
+		     struct simulate_span ret[static SIMULATE_PHASE_COUNT]);
 
 /* ------------------------------------------------------------------------------------------------------------- orders */
 

@@ -69,6 +69,7 @@ static int incast(struct simulate_build *build)
 
 int simulate_messages(struct simulate_build *build)
 {
+	flow_mark(build->network, SIMULATE_SEND);
 	switch (build->job->collective) {
 	case SIMULATE_ALLTOALL:
 		return all_to_all(build);

@@ -40,7 +40,13 @@ static int add_steps(struct simulate_build *build, size_t rail)
 	size_t first = flow_count(build->network);
 	int r = 0;
 
-	for (size_t step = 0; step < steps; step++)
+	for (size_t step = 0; step < steps; step++) {
+		/* The sums are there after as many steps as there are other hosts. */
+		flow_mark(build->network,
+			  build->job->collective == SIMULATE_REDUCESCATTER ||
+					  (build->job->collective == SIMULATE_ALLREDUCE && step + 1 < hosts)
+				  ? SIMULATE_REDUCE_SCATTER
+				  : SIMULATE_ALL_GATHER);
 		for (size_t host = 0; host < hosts; host++)
 			for (size_t piece = 0; r == 0 && piece < pieces; piece++) {
 				size_t from = (host + hosts - 1) % hosts;
@@ -59,6 +65,7 @@ static int add_steps(struct simulate_build *build, size_t rail)
 				if (r == 0 && (step || piece))
 					r = flow_after(build->network, flow, (uint32_t)before, 0);
 			}
+	}
 	return r;
 }
 

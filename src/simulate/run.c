@@ -81,6 +81,7 @@ static int add_job(struct simulate_build *build)
 						 .steps = true };
 	if (build->job->collective >= SIMULATE_ALLTOALL)
 		return simulate_messages(build);
+	flow_mark(build->network, SIMULATE_NO_PHASE);
 	steps = algorithms[build->job->algorithm].count_steps(build);
 	build->flows->steps = build->settings->detail == SIMULATE_STEPS ||
 			      (build->settings->detail == SIMULATE_AUTO && steps <= build->settings->steps_most);
@@ -108,7 +109,8 @@ static double bus_factor(const struct simulate_job *job)
 static struct simulate_outcome conclude(const struct simulate_job *job, const struct simulate_flows *pending,
 					const struct flow_network *network)
 {
-	struct simulate_outcome outcome = { .flows = pending->end_flow - pending->first_flow,
+	struct simulate_outcome outcome = { .first_flow = pending->first_flow,
+					    .flows = pending->end_flow - pending->first_flow,
 					    .steps = pending->steps,
 					    .bound = pending->bound };
 
@@ -203,6 +205,41 @@ int simulate_run(const struct simulate_fabric *fabric, const struct simulate_job
 	sys_free(capacity_Bps);
 	sys_free(build.arrays);
 	return r;
+}
+
+/* How often; 0: it does not. */
+static double crosses(const struct flow_network *network, uint32_t flow, uint32_t link)
+{
+	struct flow_crossing at;
+
+	for (size_t nth = 0; flow_crosses(network, flow, nth, &at); nth++)
+		if (at.link == link)
+			return at.weight;
+	return 0;
+}
+
+void simulate_phases(const struct simulate_result *result, size_t job, uint32_t link,
+		     struct simulate_span ret[static SIMULATE_PHASE_COUNT])
+{
+	const struct flow_network *network = result->network;
+	size_t first = result->outcomes[job].first_flow;
+
+	memset(ret, 0, SIMULATE_PHASE_COUNT * sizeof(*ret));
+	for (size_t i = first; i < first + result->outcomes[job].flows; i++) {
+		uint32_t flow = (uint32_t)i;
+		uint8_t phase = flow_marked(network, flow);
+		double bytes = flow_bytes(network, flow);
+		struct flow_result is = flow_result(network, flow);
+
+		bytes *= link == SIMULATE_NONE ? 1 : crosses(network, flow, link);
+		if (!phase || bytes <= 0)
+			continue;
+		if (!ret[phase].messages++)
+			ret[phase].start_s = is.start_s;
+		ret[phase].start_s = fmin(ret[phase].start_s, is.start_s);
+		ret[phase].end_s = fmax(ret[phase].end_s, is.end_s);
+		ret[phase].bytes += bytes;
+	}
 }
 
 void simulate_result_fini(struct simulate_result *result)

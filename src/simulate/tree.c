@@ -150,6 +150,7 @@ static int add_chunk(struct simulate_build *build, size_t rail, struct tree *tre
 {
 	int r = 0;
 
+	flow_mark(build->network, SIMULATE_REDUCE);
 	for (size_t i = tree->count; r == 0 && i-- > 1;) {
 		uint32_t node = tree->order[i];
 
@@ -157,6 +158,7 @@ static int add_chunk(struct simulate_build *build, size_t rail, struct tree *tre
 		if (r == 0)
 			r = after_children(build, tree, node, tree->up[node]);
 	}
+	flow_mark(build->network, SIMULATE_BROADCAST);
 	for (size_t i = 1; r == 0 && i < tree->count; i++) {
 		uint32_t node = tree->order[i], parent = tree->parent[node];
 

@@ -442,10 +442,30 @@ class Simulation(EveryPage):
             self.show(name)
             self.assertTrue(self.shown(".headline")[0].text.startswith(name))
             self.assertEqual(len(self.shown(".drawing .link")), 4)
-            self.assertEqual(len(self.shown(".drawing .vertex")), 12 + 3)
+            self.assertEqual(len(self.shown(".drawing .vertex:not(.phase)")), 12 + 3)
             self.assertEqual(len(self.shown(".drawing .aggregator")), 3)
             self.assertEqual([row.find_element(By.XPATH, "..").text.split()[0] for row in self.shown(".drawing text.alarm")], ["host7"])
         self.assertIn("The fullest links over time", self.shown(".drawing")[0].text)
+
+    def test_phases_have_a_line_each_on_the_time_of_the_links(self):
+        for name, case in zip(self.names(), self.data()["cases"]):
+            self.show(name)
+            spans = case["jobs"][0]["phases"]
+            self.assertEqual(len(spans), {"ring": 2, "hierarchical": 4, "aggregators": 4}[case["algorithm"]])
+            lines = self.shown(".drawing .phase")
+            self.assertEqual([line.text.split(":")[0] for line in lines], [span["phase"] for span in spans])
+            for line, span in zip(lines, spans):
+                whole, bar = (line.find_element(By.CSS_SELECTOR, of).rect for of in (".row", '[class^="phase-"]'))
+                for place, time in ((bar["x"] - whole["x"], span["start_s"]), (bar["x"] + bar["width"] - whole["x"], span["end_s"])):
+                    self.assertAlmostEqual(place / whole["width"], time / case["time_s"], delta=0.005)
+        strips = self.shown('.drawing > [class^="phase-"]')
+        self.assertLessEqual(len({point["link"] for point in case["timeline"]}), len(strips))
+        self.browser.execute_script("arguments[0].focus()", lines[1])
+        for text in (spans[1]["phase"], f'{spans[1]["messages"]} messages', spans[1]["links"][0]["link"]):
+            self.assertIn(text, self.find("#card").text)
+        self.picture("simulate-phases")
+        self.click("#as-table")
+        self.assertEqual(len(self.shown("table.phases tbody tr")), sum(1 + len(span["links"]) for span in spans))
 
     def test_hovering_a_switch_shows_what_its_uplink_carries(self):
         case = self.data()["cases"][0]
@@ -503,6 +523,7 @@ class Racks(EveryPage):
     def test_every_host_has_a_square_filled_as_far_as_it_is_loaded(self):
         self.assertEqual(len(self.shown(".drawing .vertex")), 128)
         self.assertEqual(len(self.shown(".drawing .vertex .slow")), 1)
+        self.assertIn("No phases: pipelined", self.shown(".drawing")[0].text)
         self.assertEqual(len({part.get_attribute("data-link") for part in self.shown(".drawing .link")}), 32 + 8 + 1)
         self.hover(self.shown(".drawing .vertex")[8])
         self.assertIn("host9", self.find("#card").text)

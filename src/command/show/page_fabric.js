@@ -189,25 +189,50 @@ const drawCases = () => {
 		...data.cases.some(isBound) ? [["unknown", "no less than that"]] : [], [null, "×: over the fastest; Enter or a click shows the case"]]);
 };
 
-/* Links that carry the same at all times share a line. */
-const drawTimeline = (one, links, y0) => {
-	const LINE = 44, HIGH = 22, alike = new Map();
-	for (const { link, points } of one.timeline) {
-		const key = JSON.stringify([points, links.get(link).capacity_Bps]);
-		alike.set(key, [...alike.get(key) ?? [], { link, points }]);
-	}
-	const lines = [...alike.values()], end = y0 + 26 + LINE * lines.length, at = (s) => (WIDTH * Math.min(1, s / one.time_s)).toFixed(1);
-	const line = ([{ link, points }, ...others], i) => {
-		const y = y0 + 26 + LINE * i + 16, { capacity_Bps, load } = links.get(link);
-		const steps = points.map(([s, Bps], k) => `H${at(s)}V${(y + HIGH * (1 - Math.min(1, Bps / capacity_Bps))).toFixed(1)}H${
-			at(points[k + 1]?.[0] ?? one.time_s)}`);
-		return [words(0, y - 5, `${link}${others.length ? ` and ${others.length} alike` : ""}: ${digits(100 * load)} %`),
-			rect(0, y, WIDTH, HIGH, { class: "trough" }), make("path", { class: `band-${loadBand(load)}`, d: `M0 ${y + HIGH}${steps.join("")}V${y + HIGH}Z` })];
+/* Of all jobs, step by step; the colour is that of the name. */
+const phasesOf = (one) => {
+	const names = [...new Set(one.jobs.flatMap((job) => job.phases.map(({ phase }) => phase)))];
+	return one.jobs.flatMap((job, i) => job.phases.map((span) => ({ ...span, job: i, number: names.indexOf(span.phase),
+		name: `${span.phase}${one.jobs.length > 1 ? ` of job ${i + 1}` : ""}` })));
+};
+const spanWords = (span) => `${span.start_s ? time(span.start_s) : "0"} to ${time(span.end_s)}, ${size(span.bytes)}`;
+
+/*
+ * A line for each phase, a part with the numbers from first on; below, links, with a strip for each phase in the same order. Links
+ * that carry the same at all times share a line.
+ */
+const drawTimeline = (one, links, first, y0) => {
+	const PHASE = 34, PHASES_MAX = 24, STRIP = 5, HIGH = 22, alike = new Map(), all = phasesOf(one), phases = all.slice(0, PHASES_MAX);
+	const strips = phases.length <= 8 ? STRIP * phases.length : 0, LINE = 44 + strips, at = (s) => WIDTH * Math.min(1, s / one.time_s);
+	const band = (span, y, high) => rect(at(span.start_s), y, Math.max(1, at(span.end_s) - at(span.start_s)), high, { class: `phase-${span.number}` });
+	const phase = (span, i) => {
+		const y = y0 + 22 + PHASE * i;
+		return make("g", { class: "vertex phase", "data-vertex": first + i }, make("title", {}, span.name),
+			rect(0, y, WIDTH, PHASE - 6, { class: "row", rx: 4 }), words(6, y + 12, clip(`${span.name}: ${spanWords(span)}`, WIDTH - 12)), band(span, y + 17, 8));
 	};
-	const ticks = (WIDTH < 600 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [make("path", { class: "tick", d: `M${WIDTH * part} ${y0 + 40}V${end}` }),
+	const heading = phases.length ? `Phases, step by step${all.length > phases.length ? `: ${phases.length} of ${all.length}` : ""}` :
+		"No phases: pipelined, all are under way at once";
+	const top = y0, nodes = [words(0, top + 12, heading, { class: "words strong" }), ...phases.map(phase)];
+	y0 += 30 + PHASE * phases.length;
+	for (const { link, points } of one.timeline) {
+		const spans = strips ? phases.flatMap((span, k) => span.links.filter((on) => on.link === link)
+			.map(({ start_s, end_s }) => ({ k, number: span.number, start_s, end_s }))) : [];
+		const key = JSON.stringify([points, spans, links.get(link).capacity_Bps]);
+		alike.set(key, [...alike.get(key) ?? [], { link, points, spans }]);
+	}
+	const lines = [...alike.values()], end = y0 + 26 + LINE * lines.length;
+	const line = ([{ link, points, spans }, ...others], i) => {
+		const y = y0 + 26 + LINE * i + 16, { capacity_Bps, load } = links.get(link);
+		const steps = points.map(([s, Bps], k) => `H${at(s).toFixed(1)}V${(y + HIGH * (1 - Math.min(1, Bps / capacity_Bps))).toFixed(1)}H${
+			at(points[k + 1]?.[0] ?? one.time_s).toFixed(1)}`);
+		return [words(0, y - 5, `${link}${others.length ? ` and ${others.length} alike` : ""}: ${digits(100 * load)} %`),
+			rect(0, y, WIDTH, HIGH, { class: "trough" }), make("path", { class: `band-${loadBand(load)}`, d: `M0 ${y + HIGH}${steps.join("")}V${y + HIGH}Z` }),
+			spans.map((span) => band(span, y + HIGH + 2 + STRIP * span.k, STRIP - 1))];
+	};
+	const ticks = (WIDTH < 600 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [make("path", { class: "tick", d: `M${WIDTH * part} ${top + 20}V${end}` }),
 		words(WIDTH * part, end + 14, part ? time(one.time_s * part) : "0", { "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" })]);
-	return one.timeline.length ? { bottom: end + 24, nodes: [words(0, y0 + 12, "The fullest links over time", { class: "words strong" }),
-		...lines.flatMap(line), ...ticks.flat()] } : { bottom: y0, nodes: [] };
+	return one.timeline.length ? { bottom: end + 24, nodes: [...ticks.flat(), ...nodes, words(0, y0 + 12, `The fullest links over time${strips ? "; strips: phases" : ""}`, { class: "words strong" }),
+		...lines.flatMap(line)], phases } : { bottom: top, nodes: [], phases: [] };
 };
 
 const showSimulation = () => {
@@ -223,6 +248,9 @@ const showSimulation = () => {
 			.map((link) => [link.name, link.kind, { text: link.capacity_Bps ? gbits(link.capacity_Bps) : "?", value: link.capacity_Bps ?? 0 },
 				digits(link.bytes / data.bytes), { text: time(link.busy_s), value: link.busy_s },
 				{ text: `${digits(100 * link.load)} %`, value: link.load, parts: meter(link.load, `band-${loadBand(link.load)}`) }]));
+	const phasesTable = (one) => one.jobs.some((job) => job.phases.length) ? table("phases", "Phases", ["phase", "link", "#from, ms", "#to, ms", "#bytes", "#messages"],
+		phasesOf(one).slice(0, LINKS_MAX).flatMap((span) => [{ ...span, link: "all" }, ...span.links].map((on) => [span.name, on.link,
+			...[on.start_s, on.end_s].map((s) => digits(s * 1e3)), { text: size(on.bytes), value: on.bytes }, String(on.messages)]))) : [];
 	const viewOf = (one) => {
 		const links = new Map(one.links.map((link) => [link.name, link]));
 		const lane = (name) => {
@@ -246,18 +274,21 @@ const showSimulation = () => {
 				["", link.capacity_Bps ? `${digits(100 * link.load)} % of ${gbits(link.capacity_Bps)}` : "bounds nothing"]] : [[way, "nothing"]];
 		});
 		const full = (names) => [names.some((name) => links.get(name)?.load > 0.98) && "full"];
-		const map = drawMap(switches, ends, 0), line = drawTimeline(one, links, map.bottom + 10);
+		const map = drawMap(switches, ends, 0), line = drawTimeline(one, links, ends.length, map.bottom + 10);
+		const cards = mapCards(switches, ends,
+			(i) => ({ rows: data.switches[i].parent === null ? [] : rows([["up", data.switches[i].up], ["down", data.switches[i].down]]),
+				warnings: full([data.switches[i].up, data.switches[i].down]) }),
+			(i) => ({ rows: [["leaf", ends[i].leaf], ...rows([["out", nics[i].out], ["in", nics[i].in]])],
+				warnings: [...full([nics[i].out, nics[i].in]), ends[i].isSlow && "slower than most hosts"] }));
+		const phaseCard = (span, i) => ({ title: span.name, words: `${span.messages} messages`, links: [], vertices: [i],
+			rows: [["all", spanWords(span)], ...span.links.map((on) => [on.link, spanWords(on)])] });
 		return {
 			name: caseName(one), headline: `${caseName(one)}: ${caseTime(one)}, ${isBound(one) ? "at most " : ""}${rate(one.algbw_Bps)}`,
 			drawing: scene(line.bottom, [...map.nodes, ...line.nodes], [[null, "bytes over what the link could have carried:"],
 				...["below 20 %", "20 to 40 %", "40 to 60 %", "60 to 85 %", "85 % and more"].map((text, band) => [`stream band-${band}`, text]),
 				[null, "thickness: rate · up or out at the left or above · Σ aggregator"]]),
-			tables: [cases(), linksOf(one)],
-			...mapCards(switches, ends,
-				(i) => ({ rows: data.switches[i].parent === null ? [] : rows([["up", data.switches[i].up], ["down", data.switches[i].down]]),
-					warnings: full([data.switches[i].up, data.switches[i].down]) }),
-				(i) => ({ rows: [["leaf", ends[i].leaf], ...rows([["out", nics[i].out], ["in", nics[i].in]])],
-					warnings: [...full([nics[i].out, nics[i].in]), ends[i].isSlow && "slower than most hosts"] })),
+			tables: [cases(), phasesTable(one), linksOf(one)], link: cards.link,
+			vertex: (i) => i < ends.length ? cards.vertex(i) : phaseCard(line.phases[i - ends.length], i),
 		};
 	};
 	const all = data.cases.length < 2 ? [] : [{ name: "all cases", headline: data.answer, drawing: drawCases(), tables: [cases()],

@@ -13,6 +13,19 @@
 /* Of a time line: more cannot be seen. */
 enum { POINTS_MAX = 2000 };
 
+static const char *const phase_words[SIMULATE_PHASE_COUNT] = {
+	[SIMULATE_NO_PHASE] = "",
+	[SIMULATE_SEND] = "send",
+	[SIMULATE_REDUCE_SCATTER] = "reduce-scatter",
+	[SIMULATE_ALL_GATHER] = "all-gather",
+	[SIMULATE_REDUCE] = "reduce",
+	[SIMULATE_BROADCAST] = "broadcast",
+	[SIMULATE_TO_LEAF] = "to the leaf",
+	[SIMULATE_TO_ROOT] = "to the root",
+	[SIMULATE_FROM_ROOT] = "from the root",
+	[SIMULATE_FROM_LEAF] = "from the leaf",
+};
+
 static const char *form_of(const struct simulation_case *one)
 {
 	if (one->worst.bound)
@@ -193,6 +206,37 @@ static json_t *timeline_json(const struct simulation *simulation, const struct s
 	return list;
 }
 
+/* The first is all of the phase, the others what the fullest links carry of it. */
+static json_t *span_json(const struct simulate_span *span, const char *key, json_t *value)
+{
+	return json_pack("{so sf sf sf sI}", key, value, "start_s", span->start_s, "end_s", span->end_s, "bytes",
+			 span->bytes, "messages", (json_int_t)span->messages);
+}
+
+static json_t *job_phases_json(const struct simulation *simulation, const struct simulation_case *one, size_t job)
+{
+	struct simulate_span all[SIMULATE_PHASE_COUNT], on[SIMULATION_BUSIEST][SIMULATE_PHASE_COUNT];
+	json_t *list = json_array();
+
+	simulate_phases(&one->result, job, SIMULATE_NONE, all);
+	for (size_t i = 0; i < one->busiest_count; i++)
+		simulate_phases(&one->result, job, one->busiest[i], on[i]);
+	for (int phase = 0; phase < SIMULATE_PHASE_COUNT; phase++) {
+		json_t *links = json_array(), *made;
+
+		for (size_t i = 0; i < one->busiest_count; i++)
+			if (on[i][phase].messages)
+				json_array_append_new(links, span_json(&on[i][phase], "link",
+								       link_name(simulation, one->busiest[i])));
+		made = span_json(&all[phase], "phase", json_string(phase_words[phase]));
+		json_object_set_new(made, "links", links);
+		if (all[phase].messages)
+			json_array_append(list, made);
+		json_decref(made);
+	}
+	return list;
+}
+
 static json_t *switches_json(const struct simulation *simulation)
 {
 	const struct simulate_fabric *fabric = &simulation->fabric;
@@ -242,16 +286,17 @@ static json_t *aggregators_json(const struct simulation *simulation)
 	return list;
 }
 
-static json_t *jobs_json(const struct simulation_case *one)
+static json_t *jobs_json(const struct simulation *simulation, const struct simulation_case *one)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < one->result.outcome_count; i++) {
 		const struct simulate_outcome *job = &one->result.outcomes[i];
 
-		json_array_append_new(list, json_pack("{sf so so}", "time_s", job->time_s, "algbw_Bps",
-						      real_or_null(job->algbw_Bps), "busbw_Bps",
-						      real_or_null(job->busbw_Bps)));
+		json_array_append_new(list,
+				      json_pack("{sf so so so}", "time_s", job->time_s, "algbw_Bps",
+						real_or_null(job->algbw_Bps), "busbw_Bps", real_or_null(job->busbw_Bps),
+						"phases", job_phases_json(simulation, one, i)));
 	}
 	return list;
 }
@@ -268,7 +313,7 @@ static json_t *case_json(const struct simulation *simulation, const struct simul
 					    : "pipelined",
 			 "time_s", one->time_s, "algbw_Bps", real_or_null(one->worst.algbw_Bps), "busbw_Bps",
 			 real_or_null(one->worst.busbw_Bps), "flows", (json_int_t)flow_count(one->result.network),
-			 "events", (json_int_t)work.events, "jobs", jobs_json(one), "busiest",
+			 "events", (json_int_t)work.events, "jobs", jobs_json(simulation, one), "busiest",
 			 busiest_json(simulation, one), "links", links_json(simulation, one), "timeline",
 			 timeline_json(simulation, one));
 }

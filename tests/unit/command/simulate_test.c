@@ -509,9 +509,12 @@ static void a_wrong_order_is_said_with_its_line(void **state)
 static void the_page_shows_each_case(void **state)
 {
 	(void)state;
-	simulate("--fabric leaf-spine:3x4,4:1,8Gbit/s --algo ring,hierarchical --html -", PROGRAM_STDOUT, COMMAND_OK);
+	simulate("--fabric leaf-spine:3x4,4:1,8Gbit/s --size 64M --algo ring,hierarchical --html -", PROGRAM_STDOUT,
+		 COMMAND_OK);
 	assert_non_null(strstr(text, "\"algorithm\":\"hierarchical\""));
 	assert_non_null(strstr(text, "\"timeline\":[{\"link\":\""));
+	assert_non_null(strstr(text, "\"phases\":[{\"phase\":\"reduce-scatter\""));
+	assert_non_null(strstr(text, "\"phases\":[{\"phase\":\"to the leaf\""));
 	assert_non_null(strstr(text, "</html>"));
 	simulate("--fabric leaf-spine:2x2,8Gbit/s --aggregators 1,8Gbit/s --algo aggregators --json", PROGRAM_STDOUT,
 		 COMMAND_OK);

@@ -76,11 +76,96 @@ static void with_aggregators_all_hosts_agree_on_a_call(void **state)
 	assert_true(aggregate_s(100e9, 8) < 20 * way_s + 4 * word_s + 1e-9);
 }
 
+struct phases {
+	struct simulate_span all[SIMULATE_PHASE_COUNT], out[SIMULATE_PHASE_COUNT]; /* out: what the first host sends */
+	double time_s;
+};
+
+/* Of 12 MB on two leaves of two hosts with 1 GB/s each, or one of four, without latency. */
+static struct phases phases_of(const char *fabric_text, enum simulate_collective collective,
+			       enum simulate_algorithm algorithm, enum simulate_detail detail)
+{
+	static const uint32_t hosts[] = { 0, 1, 2, 3 };
+	struct simulate_job job = { .collective = collective,
+				    .algorithm = algorithm,
+				    .hosts = hosts,
+				    .host_count = 4,
+				    .gpus = 1,
+				    .bytes = 12e6 };
+	struct simulate_settings settings = simulate_defaults();
+	struct simulate_fabric fabric = { 0 };
+	struct simulate_result result = { 0 };
+	struct diag diag = { 0 };
+	struct phases phases;
+
+	settings.latency_s = 0;
+	settings.detail = detail;
+	assert_int_equal(simulate_fabric_make(fabric_text, &fabric, &diag), 0);
+	assert_int_equal(simulate_run(&fabric, &job, 1, &settings, NULL, 0, &result, &diag), 0);
+	simulate_phases(&result, 0, SIMULATE_NONE, phases.all);
+	simulate_phases(&result, 0, simulate_nic_link(&fabric, 0, 0, SIMULATE_UP), phases.out);
+	phases.time_s = result.end_s;
+	simulate_result_fini(&result);
+	simulate_fabric_fini(&fabric);
+	return phases;
+}
+
+static void assert_span(const struct simulate_span *span, double start_s, double end_s, double bytes, size_t messages)
+{
+	assert_int_equal(span->messages, messages);
+	assert_true(fabs(span->bytes - bytes) < 1);
+	assert_true(fabs(span->start_s - start_s) < 1e-9 && fabs(span->end_s - end_s) < 1e-9);
+}
+
+/* Three steps of 3 MB at 1 GB/s, in two pieces, sum; three more bring the sums to all. */
+static void a_ring_first_sums_and_then_gathers(void **state)
+{
+	struct phases of = phases_of("leaf-spine:1x4,8Gbit/s", SIMULATE_ALLREDUCE, SIMULATE_RING, SIMULATE_STEPS);
+
+	(void)state;
+	assert_span(&of.all[SIMULATE_REDUCE_SCATTER], 0, 9e-3, 36e6, 24);
+	assert_span(&of.all[SIMULATE_ALL_GATHER], 9e-3, 18e-3, 36e6, 24);
+	assert_span(&of.out[SIMULATE_REDUCE_SCATTER], 0, 9e-3, 9e6, 6);
+	assert_span(&of.out[SIMULATE_ALL_GATHER], 9e-3, 18e-3, 9e6, 6);
+	of = phases_of("leaf-spine:1x4,8Gbit/s", SIMULATE_REDUCESCATTER, SIMULATE_RING, SIMULATE_STEPS);
+	assert_span(&of.all[SIMULATE_REDUCE_SCATTER], 0, 9e-3, 36e6, 24);
+	of = phases_of("leaf-spine:1x4,8Gbit/s", SIMULATE_ALLGATHER, SIMULATE_RING, SIMULATE_STEPS);
+	assert_span(&of.all[SIMULATE_ALL_GATHER], 0, 9e-3, 36e6, 24);
+	of = phases_of("leaf-spine:1x4,8Gbit/s", SIMULATE_ALLTOALL, SIMULATE_RING, SIMULATE_AUTO);
+	assert_span(&of.all[SIMULATE_SEND], 0, 9e-3, 36e6, 12);
+}
+
+/* All bytes of each phase, whatever overlaps; what ends last ends the whole. */
+static void phases_have_all_bytes(void **state)
+{
+	static const char two[] = "leaf-spine:2x2,8Gbit/s";
+	struct phases of = phases_of(two, SIMULATE_ALLREDUCE, SIMULATE_TREE, SIMULATE_STEPS);
+	const struct simulate_span *up = &of.all[SIMULATE_REDUCE], *down = &of.all[SIMULATE_BROADCAST];
+
+	(void)state;
+	assert_true(fabs(up->bytes - 36e6) < 1 && fabs(down->bytes - 36e6) < 1);
+	assert_true(up->start_s == 0 && down->start_s > 0 && up->end_s < down->end_s && down->end_s == of.time_s);
+	of = phases_of(two, SIMULATE_ALLREDUCE, SIMULATE_HIERARCHICAL, SIMULATE_STEPS);
+	/* One host of each two sums, and one leaf of two. */
+	for (int phase = SIMULATE_TO_LEAF; phase <= SIMULATE_FROM_LEAF; phase++) {
+		bool leaf = phase == SIMULATE_TO_LEAF || phase == SIMULATE_FROM_LEAF;
+
+		assert_true(fabs(of.all[phase].bytes - (leaf ? 24e6 : 12e6)) < 1);
+		assert_true(phase == SIMULATE_TO_LEAF || of.all[phase].start_s > 0);
+	}
+	assert_true(of.all[SIMULATE_FROM_LEAF].end_s == of.time_s);
+	of = phases_of(two, SIMULATE_ALLREDUCE, SIMULATE_RING, SIMULATE_PIPELINED);
+	for (int phase = 0; phase < SIMULATE_PHASE_COUNT; phase++)
+		assert_int_equal(of.all[phase].messages, 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_are_as_long_as_nccls),
 		cmocka_unit_test(with_aggregators_all_hosts_agree_on_a_call),
+		cmocka_unit_test(a_ring_first_sums_and_then_gathers),
+		cmocka_unit_test(phases_have_all_bytes),
 	};
 
 	return cmocka_run_group_tests_name("run", tests, NULL, NULL);
