@@ -254,10 +254,14 @@ void options_print_man(const struct options_row *rows, FILE *out)
 
 void options_print_man_metrics(const struct metrics_table *tables, FILE *out)
 {
+	const char *labels = NULL;
+
 	fputs(".SH METRICS\ndocs/guide/metrics.md says how to get them. Names that end in _total are counters, the others gauges.\n",
 	      out);
 	for (; tables->rows; tables++) {
-		fprintf(out, ".PP\nWith %s%s:\n", *tables->labels ? "the labels " : "no label", tables->labels);
+		if (!labels || strcmp(labels, tables->labels) != 0)
+			fprintf(out, ".PP\nWith %s%s:\n", *tables->labels ? "the labels " : "no label", tables->labels);
+		labels = tables->labels;
 		for (const struct metrics_row *row = tables->rows; row->name; row++) {
 			fprintf(out, ".TP\n.B %s\n", row->name);
 			options_print_roff(row->help, out);

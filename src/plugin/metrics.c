@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "plugin/metrics_operations.h"
 #include "transport/devices.h"
 #include "transport/metrics.h"
 
@@ -34,7 +35,9 @@ static struct {
 	pthread_mutex_t lock; /* guards all that is not atomic */
 	const struct params *params;
 	const struct transport_ops *ops;
-	struct transport *transport; /* NULL: closed */
+	struct transport *transport;         /* NULL: closed */
+	const struct operations *operations; /* NULL: nobody counts */
+	bool counting;                       /* communicators of the profiler half are open */
 	struct device devices[TRANSPORT_DEVICES_MAX];
 	size_t device_count;
 	char host[HOST_BYTES], process[48], name[NAME_BYTES]; /* name: of the file; "": nothing was written yet */
@@ -89,7 +92,10 @@ static const struct metrics_row communicator_rows[] = {
 const struct metrics_table plugin_metrics_tables[] = {
 	{ "process, pid, local_rank, host, command, version, transport", info_rows },
 	{ "process", process_rows },
+	{ "process", plugin_metrics_operations_rest },
 	{ "process, channels (planned or nccl)", communicator_rows },
+	{ PLUGIN_METRICS_OPERATION_LABELS, plugin_metrics_operations_counts },
+	{ PLUGIN_METRICS_OPERATION_LABELS, plugin_metrics_operations_times },
 	{ "process, device", transport_metrics },
 	{ .rows = NULL },
 };
@@ -197,7 +203,7 @@ static void print_info_locked(const struct figures *figures, struct text *out)
 	metrics_label(labels, "host", metrics.host);
 	metrics_label(labels, "command", program_invocation_short_name);
 	metrics_label(labels, "version", TRIBUTARY_VERSION);
-	metrics_label(labels, "transport", metrics.ops->name);
+	metrics_label(labels, "transport", metrics.ops ? metrics.ops->name : "nccl");
 	metrics_print(info_rows, &(struct metrics_sample){ figures, labels }, 1, out);
 }
 
@@ -237,6 +243,8 @@ static char *make_text(size_t *ret_bytes)
 	read_devices_locked();
 	print_process_locked(&out);
 	print_devices_locked(&out);
+	if (metrics.operations)
+		plugin_metrics_operations_print(metrics.operations, metrics.process, &out);
 	pthread_mutex_unlock(&metrics.lock);
 	return text_take(&out, &text, ret_bytes) < 0 ? NULL : text;
 }
@@ -257,13 +265,18 @@ static void write_file(void)
 		metrics_file_sweep(folder, metrics.name, PLUGIN_METRICS_PREFIX, PLUGIN_METRICS_STALE_S);
 }
 
-/* False: nobody wants more. The last file was written after the transport was closed. */
+static bool is_open_locked(void)
+{
+	return metrics.transport || metrics.counting;
+}
+
+/* False: nobody wants more. The last file was written after everything was closed. */
 static bool goes_on(bool was_closed)
 {
 	bool more;
 
 	pthread_mutex_lock(&metrics.lock);
-	more = !atomic_load(&metrics.left) && (metrics.transport || !was_closed);
+	more = !atomic_load(&metrics.left) && (is_open_locked() || !was_closed);
 	if (!more)
 		atomic_store(&metrics.runs, false);
 	pthread_mutex_unlock(&metrics.lock);
@@ -280,7 +293,7 @@ static void *run(void *arg)
 		uint64_t drained;
 
 		pthread_mutex_lock(&metrics.lock);
-		closed = !metrics.transport;
+		closed = !is_open_locked();
 		pthread_mutex_unlock(&metrics.lock);
 		write_file();
 		if (!closed && poll(&fd, 1, PLUGIN_METRICS_PERIOD_MS) > 0 && read(fd.fd, &drained, sizeof(drained)) < 0)
@@ -327,33 +340,54 @@ static int start_locked(void)
 	return r;
 }
 
-void plugin_metrics_open(const struct params *params, const struct transport_ops *ops, struct transport *transport)
+/* Whether there are metrics at all; says once why there are none that somebody wants. */
+static bool is_wanted(const struct params *params)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (params->metrics[0] && params->metrics[0] != '/' && log_once(&said))
+		log_warn(
+			"TRIBUTARY_METRICS=%s is no folder's path from /: there are no metrics. Only tributaryd answers "
+			"on a port (--metrics)",
+			params->metrics);
+	return params->metrics[0] == '/';
+}
+
+static void begin_locked(const struct params *params)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	int r;
 
-	if (!params->metrics[0])
-		return;
-	if (params->metrics[0] != '/') {
-		if (log_once(&said))
-			log_warn(
-				"TRIBUTARY_METRICS=%s is no folder's path from /: there are no metrics. Only tributaryd "
-				"answers on a port (--metrics)",
-				params->metrics);
-		return;
-	}
-	pthread_mutex_lock(&metrics.lock);
-	metrics.ops = ops;
-	metrics.transport = transport;
 	if (!metrics.name[0]) {
 		metrics.params = params;
 		name_locked();
 	}
 	r = start_locked();
-	pthread_mutex_unlock(&metrics.lock);
 	if (r < 0 && log_once(&said))
 		log_warn("There are no metrics (TRIBUTARY_METRICS), for their thread cannot be started: %s",
 			 strerror(-r));
+}
+
+void plugin_metrics_open(const struct params *params, const struct transport_ops *ops, struct transport *transport)
+{
+	if (!is_wanted(params))
+		return;
+	pthread_mutex_lock(&metrics.lock);
+	metrics.ops = ops;
+	metrics.transport = transport;
+	begin_locked(params);
+	pthread_mutex_unlock(&metrics.lock);
+}
+
+void plugin_metrics_count(const struct params *params, const struct operations *operations)
+{
+	if (!is_wanted(params))
+		return;
+	pthread_mutex_lock(&metrics.lock);
+	metrics.operations = operations;
+	metrics.counting = true;
+	begin_locked(params);
+	pthread_mutex_unlock(&metrics.lock);
 }
 
 static void wake(void)
@@ -369,15 +403,25 @@ static void nap(void)
 	nanosleep(&(struct timespec){ .tv_nsec = (long)NS_PER_MS }, NULL);
 }
 
+void plugin_metrics_count_end(void)
+{
+	pthread_mutex_lock(&metrics.lock);
+	metrics.counting = false;
+	pthread_mutex_unlock(&metrics.lock);
+	wake();
+}
+
 void plugin_metrics_close(void)
 {
+	bool ends;
+
 	pthread_mutex_lock(&metrics.lock);
 	read_devices_locked();
 	forget_transport_locked();
+	ends = !is_open_locked();
 	pthread_mutex_unlock(&metrics.lock);
-	if (atomic_load(&metrics.runs))
-		wake();
-	for (unsigned i = 0; i < CLOSE_TRIES && atomic_load(&metrics.runs); i++)
+	wake();
+	for (unsigned i = 0; ends && i < CLOSE_TRIES && atomic_load(&metrics.runs); i++)
 		nap();
 }
 

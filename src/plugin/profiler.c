@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "plugin/fork.h"
+#include "plugin/metrics.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "profile/operations.h"
@@ -204,6 +205,7 @@ void plugin_profiler_init(const struct plugin_profiler_comm *comm, int *mask, st
 		mask_set(mask, comm->count_events, true);
 		if (params->profiler == PROFILER_TIME)
 			times_begin_locked(operations, comm, mask);
+		plugin_metrics_count(params, operations);
 		pthread_mutex_unlock(&profiler.lock);
 	}
 	errno = saved_errno;
@@ -217,8 +219,10 @@ void plugin_profiler_fini(struct plugin_profiler *closed)
 		return;
 	pthread_mutex_lock(&profiler.lock);
 	closed->is_open = false;
-	if (--profiler.open_count == 0)
+	if (--profiler.open_count == 0) {
 		windows_end(NULL); /* NCCL may be unloaded, and its mask with it */
+		plugin_metrics_count_end();
+	}
 	pthread_mutex_unlock(&profiler.lock);
 	errno = saved_errno;
 }

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """dashboard_test.py BUILD: Debian's Prometheus scrapes tributaryd, which aggregates for three ranks on emulated hosts, and the
-ranks' files, served as node exporter serves them.  Every query of packaging/grafana/tributary.json returns data, promtool
+files of these and of two ranks that only count operations (perf/profiler --play), served as node exporter serves them.  Every query of packaging/grafana/tributary.json returns data, promtool
 accepts the texts, the man pages list what they have, and `tributary top` reads both."""
 
 import contextlib
 import http.server
 import json
+import math
 import os
 import pathlib
 import re
@@ -21,9 +22,12 @@ import urllib.request
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RANKS, PATIENCE_S = 3, 120
-# What this load must show; of the others any value is data.
+PLAYERS_NS = (2000000, 3000000)  # how long their AllReduces take, by the events that they send
 processes = []
-ABOVE_ZERO = ("tributary_sent_bytes_total", "tributary_received_messages_total", "tributary_collnet_bytes_total", "tributary_collnet_ring_sent_bytes_total", "tributaryd_group_received_bytes_total", "tributary_info")
+# What this load must show; of the others any value is data.
+# AllGathers have eight times as many bytes, in half of the time; the bus carries 7/8 of them.
+EXACTLY = {"Bus bandwidth": 7 * (2 << 20) / (PLAYERS_NS[0] / 2e9), "Mean time": PLAYERS_NS[0] / 1e9, "Wait for the last rank": (PLAYERS_NS[1] - PLAYERS_NS[0]) / 1e9}
+ABOVE_ZERO = ("tributary_sent_bytes_total", "tributary_received_messages_total", "tributary_collnet_bytes_total", "tributary_collnet_ring_sent_bytes_total", "tributaryd_group_received_bytes_total", "tributary_info", "tributary_operations_total", "tributary_operation_samples_total", "tributary_operation_sampled_bus_bytes_total")
 
 
 def free_port():
@@ -105,16 +109,18 @@ def queries():
             yield "variable " + variable["name"], re.match(r"label_values\((\w+),", variable["query"]["query"])[1]
 
 
-def has_data(prometheus, expression):
+def has_data(prometheus, title, expression):
     answer = json.loads(get(f"{prometheus}/api/v1/query?query={urllib.parse.quote(expression)}"))
     values = [float(result["value"][1]) for result in answer["data"]["result"]]
+    if title in EXACTLY:
+        return bool(values) and math.isclose(max(values), EXACTLY[title], rel_tol=1e-6)
     wanted_above = any(name in expression for name in ABOVE_ZERO)
     return bool(values) and all(value == value for value in values) and (not wanted_above or max(values) > 0)
 
 
 def check(folder, ports, prometheus):
     files, service = folder / "files", f"http://127.0.0.1:{ports['metrics']}/metrics"
-    until("the files of all ranks", lambda: len(list(files.glob("*.prom"))) == RANKS)
+    until("the files of all ranks", lambda: len(list(files.glob("*.prom"))) == RANKS + len(PLAYERS_NS))
     until("a group of the aggregator", lambda: "\ntributaryd_groups 1\n" in get(service))
     promtool(get(service))
     promtool(merged(files))
@@ -123,7 +129,7 @@ def check(folder, ports, prometheus):
             raise SystemExit(f"docs/man/{page} and the metrics differ by {man_names(page) ^ names(text)}")
     count = 0
     for title, expression in queries():
-        until(f"data for {title}: {expression}", lambda expression=expression: has_data(prometheus, expression))
+        until(f"data for {title}: {expression}", lambda title=title, expression=expression: has_data(prometheus, title, expression))
         count += 1
     done = subprocess.run([BUILD / "tributary", "top", "--json", f"{files},127.0.0.1:{ports['metrics']}"], text=True, stdout=subprocess.PIPE, check=True)
     rows = json.loads(done.stdout)["rows"]
@@ -155,6 +161,8 @@ def main():
 
         start(BUILD / "tributaryd", "--listen", f"127.0.0.1:{ports['control']}", "--secret", folder / "secret", "--metrics", f"127.0.0.1:{ports['metrics']}")
         until("tributaryd's metrics", lambda: get(f"http://127.0.0.1:{ports['metrics']}/metrics"))
+        for ns in PLAYERS_NS:
+            start(BUILD / "perf/profiler", "--plugin", BUILD / "libnccl-net-tributary.so", "--play", str(ns), TRIBUTARY_METRICS=str(folder / "files"), TRIBUTARY_PROFILER="time")
         serve(folder / "files", ports["files"])
         start("prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{ports['prometheus']}", "--log.level=error")
         for rank in range(RANKS):

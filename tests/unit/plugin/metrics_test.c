@@ -3,11 +3,13 @@
 #include "plugin/metrics.h"
 
 #include "base/params.h"
+#include "plugin/profiler.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "support/link.h"
 #include "support/log_lines.h"
 #include "support/runtime.h"
+#include "tributary/predict.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -63,7 +65,8 @@ static unsigned files(char path[static 512])
 
 	must(list != NULL);
 	while ((entry = readdir(list)) != NULL)
-		if (!strncmp(entry->d_name, PLUGIN_METRICS_PREFIX, strlen(PLUGIN_METRICS_PREFIX))) {
+		if (!strncmp(entry->d_name, PLUGIN_METRICS_PREFIX, strlen(PLUGIN_METRICS_PREFIX)) &&
+		    !strstr(entry->d_name, ".new")) { /* which is being written */
 			snprintf(path, 512, "%s/%s", folder, entry->d_name);
 			count++;
 		}
@@ -168,6 +171,57 @@ static void what_was_counted_is_in_the_file_until_the_process_ends(void **state)
 	assert_int_equal(files(path), 0);
 }
 
+/* Of the only file, which is written now and then. */
+static void wait_for_value(const char *name, double value)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(60000);
+
+	while (value_of(name) != value) {
+		must(!runtime_past(deadline_ns));
+		runtime_nap();
+	}
+}
+
+/* A job on one host, or over NCCL's own network. */
+static int counts_without_a_network(void)
+{
+	const struct plugin_profiler_operation operation = {
+		.collective = PREDICT_ALLREDUCE, .algorithm = PREDICT_RING, .protocol = PREDICT_LL, .bytes = 1024
+	};
+	const struct plugin_profiler_comm comm = { .id = 1, .rank_count = 4, .node_count = 1, .count_events = 1 };
+	struct plugin_profiler *profiler;
+	uint64_t deadline_ns;
+	void *handle;
+	int mask = 0;
+
+	setenv("TRIBUTARY_METRICS", folder, 1);
+	for (unsigned turn = 1; turn <= 2; turn++) { /* with all communicators closed between them */
+		plugin_profiler_init(&comm, &mask, &profiler);
+		must(profiler != NULL);
+		wait_for_file();
+		for (unsigned i = 0; i < MESSAGES; i++)
+			plugin_profiler_operation(profiler, &operation, NULL, &handle);
+		plugin_profiler_fini(profiler);
+		wait_for_value("tributary_operations_total", turn * MESSAGES);
+		must(value_of("tributary_operation_bytes_total") == turn * MESSAGES * 1024);
+		must(value_of("tributary_operations_lost_total") == 0);
+		must(value_of("tributary_sent_bytes_total") == -1);
+		/* Nobody counts, and the thread is gone. */
+		for (deadline_ns = runtime_deadline_ns(60000); runtime_thread_count() > 1; runtime_nap())
+			must(!runtime_past(deadline_ns));
+	}
+	return 0;
+}
+
+static void operations_are_in_the_file_without_a_network(void **state)
+{
+	char path[512];
+
+	(void)state;
+	assert_int_equal(in_a_process(counts_without_a_network), 0);
+	assert_int_equal(files(path), 0);
+}
+
 static int is_killed(void)
 {
 	struct transport *transport;
@@ -264,6 +318,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_counted_is_in_the_file_until_the_process_ends),
+		cmocka_unit_test(operations_are_in_the_file_without_a_network),
 		cmocka_unit_test(the_file_of_a_killed_process_goes_with_the_next),
 		cmocka_unit_test(a_folder_that_cannot_be_had_is_one_warning),
 		cmocka_unit_test(nothing_is_there_unless_it_is_asked_for),
