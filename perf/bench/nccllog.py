@@ -11,7 +11,7 @@ VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
 
 def ways(log, ranks):
     """{(operation, size): (algorithm, protocol, channels)}, the last of each, as a table may be followed from a communicator's
-    second collective on; sizes as nccl-tests counts them."""
+    second group on; sizes as nccl-tests counts them."""
     found = {}
     for name, size, algorithm, protocol, low, high in TAKEN.findall(log):
         operation = OPERATIONS.get(name)

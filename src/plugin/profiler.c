@@ -2,6 +2,8 @@
 #include "plugin/profiler.h"
 
 #include "base/log.h"
+#include "base/sys.h"
+#include "plugin/calls.h"
 #include "plugin/fork.h"
 #include "plugin/metrics.h"
 #include "plugin/state.h"
@@ -26,9 +28,9 @@ _Static_assert(OPERATIONS_ROWS == 1 << ROW_BITS, "rows are found by the high bit
 
 struct plugin_profiler {
 	size_t index; /* in operations.comms; OPERATIONS_COMMS: there was no room */
-	bool is_open; /* under the lock */
 	unsigned rank_count;
-	_Atomic unsigned skipped; /* operations in windows, up to COMM_SKIPS */
+	struct plugin_calls *calls; /* NULL: nobody asks for them */
+	_Atomic unsigned skipped;   /* operations in windows, up to COMM_SKIPS */
 };
 
 /*
@@ -44,9 +46,9 @@ struct sample {
 };
 
 static struct {
-	pthread_mutex_t lock; /* guards comms[].is_open, and mask and time_events where they are written */
-	_Atomic(struct operations *) operations;
-	struct plugin_profiler comms[OPERATIONS_COMMS + 1];
+	pthread_mutex_t lock;                    /* guards is_open, and mask and time_events where they are written */
+	_Atomic(struct operations *) operations; /* NULL: nothing is counted */
+	bool is_open[OPERATIONS_COMMS + 1];
 	size_t open_count;
 	_Atomic(int *) mask;        /* NCCL's; NULL: no communicator is open, or there are no times */
 	_Atomic uint64_t switch_ns; /* when the window opens or closes; UINT64_MAX: never */
@@ -142,20 +144,20 @@ static size_t comm_find_locked(struct operations *operations, const struct plugi
 
 		if (!at->communicators)
 			free_index = i;
-		else if (!profiler.comms[i].is_open && at->rank_count == comm->rank_count &&
+		else if (!profiler.is_open[i] && at->rank_count == comm->rank_count &&
 			 at->node_count == comm->node_count && at->rank == comm->rank)
 			return i;
 	}
 	return free_index;
 }
 
-static struct plugin_profiler *open_locked(struct operations *operations, const struct plugin_profiler_comm *comm)
+static void open_locked(struct operations *operations, const struct plugin_profiler_comm *comm,
+			struct plugin_profiler *ret)
 {
 	const size_t index = comm_find_locked(operations, comm);
-	struct plugin_profiler *ret = &profiler.comms[index];
 
-	*ret = (struct plugin_profiler){ .index = index, .is_open = true, .rank_count = comm->rank_count };
-	profiler.open_count++;
+	ret->index = index;
+	profiler.is_open[index] = true;
 	if (index < OPERATIONS_COMMS) {
 		struct operations_comm *at = &operations->comms[index];
 
@@ -165,7 +167,6 @@ static struct plugin_profiler *open_locked(struct operations *operations, const 
 		at->rank = comm->rank;
 		at->communicators++;
 	}
-	return ret;
 }
 
 static void times_begin_locked(struct operations *operations, const struct plugin_profiler_comm *comm, int *mask)
@@ -190,7 +191,8 @@ void plugin_profiler_init(const struct plugin_profiler_comm *comm, int *mask, st
 {
 	const struct params *params;
 	struct operations *operations;
-	int saved_errno = errno;
+	struct plugin_profiler *opened = NULL;
+	int saved_errno = errno, call_events = 0;
 
 	*ret = NULL;
 	if (plugin_is_forked())
@@ -198,16 +200,28 @@ void plugin_profiler_init(const struct plugin_profiler_comm *comm, int *mask, st
 	plugin_state_load();
 	params = plugin_state_params();
 	operations = params->disable || params->profiler == PROFILER_OFF ? NULL : steer_operations();
-	if (operations) {
+	if (params_tuning_named(params))
+		call_events = comm->call_events;
+	if (operations || call_events)
+		opened = sys_zalloc(sizeof(*opened));
+	if (opened) {
+		opened->index = OPERATIONS_COMMS;
+		opened->rank_count = comm->rank_count;
+		opened->calls = call_events ? plugin_calls_open(comm->id) : NULL;
 		pthread_mutex_lock(&profiler.lock);
-		atomic_store_explicit(&profiler.operations, operations, memory_order_release);
-		*ret = open_locked(operations, comm);
-		mask_set(mask, comm->count_events, true);
-		if (params->profiler == PROFILER_TIME)
-			times_begin_locked(operations, comm, mask);
-		plugin_metrics_count(params, operations);
+		profiler.open_count++;
+		mask_set(mask, call_events, true);
+		if (operations) {
+			atomic_store_explicit(&profiler.operations, operations, memory_order_release);
+			open_locked(operations, comm, opened);
+			mask_set(mask, comm->count_events, true);
+			if (params->profiler == PROFILER_TIME)
+				times_begin_locked(operations, comm, mask);
+			plugin_metrics_count(params, operations);
+		}
 		pthread_mutex_unlock(&profiler.lock);
 	}
+	*ret = opened;
 	errno = saved_errno;
 }
 
@@ -218,12 +232,14 @@ void plugin_profiler_fini(struct plugin_profiler *closed)
 	if (!closed || plugin_is_forked())
 		return;
 	pthread_mutex_lock(&profiler.lock);
-	closed->is_open = false;
+	profiler.is_open[closed->index] = false;
 	if (--profiler.open_count == 0) {
 		windows_end(NULL); /* NCCL may be unloaded, and its mask with it */
 		plugin_metrics_count_end();
 	}
 	pthread_mutex_unlock(&profiler.lock);
+	plugin_calls_close(closed->calls);
+	sys_free(closed);
 	errno = saved_errno;
 }
 
@@ -382,22 +398,26 @@ static void count_call(const struct plugin_profiler *of, uint64_t user_bytes, in
 
 void plugin_profiler_call(struct plugin_profiler *of, const uint64_t *broadcast_bytes, bool captured, void **ret_handle)
 {
+	struct operations *operations = atomic_load_explicit(&profiler.operations, memory_order_acquire);
 	unsigned call = 0;
 
 	*ret_handle = NULL;
 	if (!of || plugin_is_forked())
 		return;
+	plugin_calls_add(of->calls);
+	if (!operations)
+		return;
 	if (captured) {
 		call |= CALL_CAPTURED;
 		if (atomic_load_explicit(&profiler.mask, memory_order_relaxed))
-			windows_end(atomic_load(&profiler.operations));
+			windows_end(operations);
 	} else {
 		window_turn();
 	}
 	if (broadcast_bytes) {
 		call |= CALL_COUNTED;
 		if (captured)
-			add(&atomic_load(&profiler.operations)->captured, 1);
+			add(&operations->captured, 1);
 		else
 			count_call(of, *broadcast_bytes, 1);
 	}
@@ -413,7 +433,7 @@ void plugin_profiler_operation(struct plugin_profiler *of, const struct plugin_p
 	uint64_t bytes;
 
 	*ret_handle = NULL;
-	if (!of || plugin_is_forked())
+	if (!of || !plugin_profiler_operations() || plugin_is_forked())
 		return;
 	if (call & CALL_CAPTURED) {
 		if (!(call & CALL_COUNTED))
@@ -469,7 +489,7 @@ void plugin_profiler_reset(void)
 {
 	pthread_mutex_lock(&profiler.lock);
 	windows_end(NULL);
-	memset(profiler.comms, 0, sizeof(profiler.comms));
+	memset(profiler.is_open, 0, sizeof(profiler.is_open));
 	memset(profiler.samples, 0, sizeof(profiler.samples));
 	profiler.open_count = 0;
 	atomic_store(&profiler.operations, NULL);

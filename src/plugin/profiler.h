@@ -18,6 +18,8 @@
  *     take the times of one operation for those of another.
  *   - NCCL before 2.28 does not tell what is captured: there are no times.
  *
+ * Where a tuning table is named, it also counts NCCL's calls for the tuner (calls.h), whatever TRIBUTARY_PROFILER says.
+ *
  * Threads: any, all at once. Events take no lock and no memory. errno is kept.
  */
 #ifndef TRIBUTARY_PLUGIN_PROFILER_H
@@ -39,7 +41,8 @@ struct plugin_profiler_comm {
 	uint64_t id;
 	unsigned rank_count, node_count; /* 0: it does not say */
 	int rank;                        /* -1 */
-	int count_events, time_events;   /* bits of the mask; time_events 0: no times in this version */
+	/* Bits of the mask. time_events 0: no times in this version; call_events 0: it does not tell of calls. */
+	int count_events, time_events, call_events;
 };
 /* mask: NCCL's. *ret NULL: nothing is counted. */
 void plugin_profiler_init(const struct plugin_profiler_comm *comm, int *mask, struct plugin_profiler **ret);

@@ -96,7 +96,7 @@ struct steer_tuned {
 	/* Which of the communicator's questions is the first that it is followed in. */
 	enum steer_tuned_from {
 		STEER_TUNED_FROM_FIRST,
-		STEER_TUNED_FROM_SECOND,  /* the first question is left to NCCL, and shows who lacks it */
+		STEER_TUNED_FROM_SECOND_GROUP, /* the first group is left to NCCL, and shows who lacks it */
 		STEER_TUNED_FROM_COLLNET, /* the first one in which NCCL allows collnet: it was set up on all hosts */
 	} from;
 };

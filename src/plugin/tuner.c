@@ -3,6 +3,7 @@
 
 #include "base/sys.h"
 #include "nccl/types.h"
+#include "plugin/calls.h"
 #include "plugin/collnet.h"
 #include "plugin/fork.h"
 #include "plugin/state.h"
@@ -16,6 +17,9 @@
 #include <string.h>
 
 #define PERMILLE 1000.0
+#define NO_CALLS                                                                              \
+	"NCCL tells another profiler than Tributary's where groups of operations end: unset " \
+	"NCCL_PROFILER_PLUGIN, and take libnccl-profiler.so out of the library path"
 
 enum { WITHOUT_COLLNET_SAID = 16 }; /* some questions are about types that no collnet has */
 
@@ -44,14 +48,22 @@ static void say_what_is_done(uint64_t comm_id, const struct predict_tuner *tuner
 		 (double)tuner->file.tree.channel_count * tuner->file.tree.intra_GBps);
 }
 
-/* The table that all ranks of the communicator are known to have, if any. */
+/* The table that all ranks of the communicator are known to have, if any; and how the tuner sees from when on. */
 static int table_of(uint64_t comm_id, size_t rank_count, size_t node_count, const struct steer_agreed *agreed,
-		    struct steer_tuned *ret)
+		    struct steer_tuned *ret, struct plugin_calls **ret_calls)
 {
 	const struct steer_shape shape = { comm_id, rank_count, node_count };
 	struct diag why = { .text = "" };
 	int r = steer_tuning_of(&shape, agreed, ret, &why);
 
+	*ret_calls = NULL;
+	if (r == 0 && ret->from == STEER_TUNED_FROM_SECOND_GROUP) {
+		*ret_calls = plugin_calls_take(comm_id);
+		if (!*ret_calls) {
+			diag_set(&why, 0, 0, "%s", NO_CALLS);
+			r = -EPROTO;
+		}
+	}
 	if (r < 0)
 		log_warn("Communicator %016" PRIx64 " cannot follow a tuning table (TRIBUTARY_TUNING): %s", comm_id,
 			 why.text);
@@ -59,9 +71,9 @@ static int table_of(uint64_t comm_id, size_t rank_count, size_t node_count, cons
 		log_info(LOG_TUNING,
 			 "Tributary: communicator %016" PRIx64 " follows tuning table %016" PRIx64 ", measured on %s%s",
 			 comm_id, ret->table->hash, ret->table->table.measured,
-			 ret->from == STEER_TUNED_FROM_SECOND    ? ", from its second collective on"
-			 : ret->from == STEER_TUNED_FROM_COLLNET ? ", if collnet stands"
-								 : "");
+			 ret->from == STEER_TUNED_FROM_SECOND_GROUP ? ", from its second group of operations on"
+			 : ret->from == STEER_TUNED_FROM_COLLNET    ? ", if collnet stands"
+								    : "");
 	return r;
 }
 
@@ -74,6 +86,7 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	struct plugin_tuner *tuner;
 	struct steer_agreed agreed;
 	struct steer_tuned tuned;
+	struct plugin_calls *calls;
 	bool is_known;
 	int r;
 
@@ -96,12 +109,15 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 		return r;
 	}
 	look.collnet.gain_permille = agreed.gain_permille;
-	r = table_of(comm_id, rank_count, node_count, &agreed, &tuned);
+	r = table_of(comm_id, rank_count, node_count, &agreed, &tuned, &calls);
 	if (r < 0 || (!look.edits && !look.collnet.node_count && !tuned.table))
 		return r;
 	tuner = sys_zalloc(sizeof(*tuner));
-	if (!tuner)
+	if (!tuner) {
+		plugin_calls_put(calls);
 		return -ENOMEM;
+	}
+	tuner->calls = calls;
 	tuner->look = look;
 	tuner->comm_id = comm_id;
 	tuner->table = tuned.table;
@@ -154,6 +170,7 @@ void plugin_tuner_fini(struct plugin_tuner *tuner)
 	if (tuner && !plugin_is_forked()) {
 		if (tuner->holds_log)
 			plugin_state_log_put();
+		plugin_calls_put(tuner->calls);
 		sys_free(tuner);
 	}
 	errno = saved_errno;
@@ -226,6 +243,16 @@ static bool follow(struct plugin_tuner *tuner, int collective, const struct tuni
 	return true;
 }
 
+static bool is_past_first_group(struct plugin_tuner *tuner)
+{
+	const uint64_t count = plugin_calls_count(tuner->calls);
+	const uint64_t asked_at = atomic_load_explicit(&tuner->asked_at, memory_order_relaxed);
+
+	if (!asked_at)
+		atomic_store_explicit(&tuner->asked_at, count, memory_order_relaxed);
+	return asked_at && count != asked_at;
+}
+
 /* The same on all ranks, as all are asked the same in the same order. */
 static bool is_followed(struct plugin_tuner *tuner, const struct predict_table *table)
 {
@@ -233,10 +260,10 @@ static bool is_followed(struct plugin_tuner *tuner, const struct predict_table *
 
 	if (from == STEER_TUNED_FROM_FIRST)
 		return tuner->table != NULL;
-	if (from == STEER_TUNED_FROM_COLLNET && !allows_collnet(table))
+	if (from == STEER_TUNED_FROM_COLLNET ? !allows_collnet(table) : !is_past_first_group(tuner))
 		return false;
 	atomic_store_explicit(&tuner->from, STEER_TUNED_FROM_FIRST, memory_order_relaxed);
-	return from == STEER_TUNED_FROM_COLLNET && tuner->table;
+	return tuner->table != NULL;
 }
 
 void plugin_tuner_edit(struct plugin_tuner *tuner, int collective, size_t bytes, int operations,

@@ -37,6 +37,8 @@ struct plugin_tuner {
 	uint64_t comm_id;
 	const struct steer_table *table; /* NULL: none */
 	atomic_uint from;                /* enum steer_tuned_from: until then it is not followed; then 0 */
+	struct plugin_calls *calls;      /* where it is followed from the second group on */
+	atomic_uint_least64_t asked_at;  /* how many there were at the first question; 0: none was asked */
 	atomic_uint_least64_t chunk;     /* of the last question: tuner.c */
 	/* Questions of AllReduces so far in which NCCL allowed no collnet; stays at its greatest value once it did. */
 	atomic_uint without_collnet;

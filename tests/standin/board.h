@@ -95,6 +95,7 @@ struct board_process {
 	/* Set by the controller before the fork. */
 	enum board_kind kind;
 	int env_version, net_version, tuner_version;
+	bool has_other_profiler; /* than the plugin */
 	unsigned variable_count;
 	char variables[BOARD_VARIABLES_MAX][BOARD_VALUE_BYTES]; /* NAME=value */
 	/* Set by the process. */

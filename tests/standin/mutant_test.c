@@ -77,6 +77,7 @@ static void each_wrong_one_is_found(void **state)
 		"takes unlike settings for alike",
 		"takes unwilling ranks for willing",
 		"takes unlike tables for alike",
+		"follows a table within the first group",
 		"plans for shrunk communicators",
 		"answers a split with its parent's plan",
 		"leaves its file behind",

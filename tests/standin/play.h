@@ -130,8 +130,8 @@ struct play_tables {
 	bool is_away;
 	/* Of the job whose processes are made. */
 	bool are_alike, is_named;
-	unsigned odd, ranks, hosts;
-	int old_tuner; /* its version, 3 or 4; 0: as the schedule has it */
+	unsigned odd, odd_host, ranks, hosts; /* odd: without the named table; UINT32_MAX: none */
+	int old_tuner;                        /* its version, 3 or 4; 0: as the schedule has it */
 };
 
 struct play {

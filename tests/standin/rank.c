@@ -157,22 +157,31 @@ static void read_named(const char *path, struct board_answer *answer)
 
 static int tuner(const struct board_order *order, struct board_answer *answer)
 {
+	const int version = rank.tuner.version < 5 || rank.process->has_other_profiler ? 0
+			    : rank.process->env_version == 2                           ? 6
+										       : 5;
 	struct tuner_choice choice = { .choice = 0 };
+	struct tuner_profiler profiler = { .table = NULL };
 	void *context = NULL;
 	int r;
 
 	if (!rank.tuner.version) {
-		tuner_table_follow(&rank.tuner, NULL, &answer->answers);
+		tuner_table_follow(&rank.tuner, NULL, &profiler, &answer->answers);
 		return 0;
 	}
+	tuner_profiler_open(rank.library, version, order->comm_id, order->rank_count, order->node_count, log_line,
+			    &profiler);
 	r = tuner_table_init(&rank.tuner, order->comm_id, order->rank_count, order->node_count, log_line, &context);
 	if (r == NCCL_SUCCESS)
-		tuner_table_follow(&rank.tuner, context, &answer->answers);
+		tuner_table_follow(&rank.tuner, context, &profiler, &answer->answers);
 	for (int i = 0; r == NCCL_SUCCESS && i < TUNER_QUESTIONS; i++) {
 		r = tuner_table_ask(&rank.tuner, context, order->comm_id, i, &choice);
 		answer->tuner_choices = answer->tuner_choices * 31 + (uint32_t)(choice.choice * 64 + choice.channels);
 	}
-	return r == NCCL_SUCCESS ? tuner_table_end(&rank.tuner, context) : r;
+	if (r == NCCL_SUCCESS)
+		r = tuner_table_end(&rank.tuner, context);
+	tuner_profiler_close(&profiler);
+	return r;
 }
 
 /* Nothing must come of what a child calls, and nothing happen to its parent. */

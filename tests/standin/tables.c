@@ -87,14 +87,16 @@ void tables_choose(struct play *play, unsigned job, unsigned rank_count, unsigne
 		tables->change_at = below(play, 3) ? 0 : 1 + below(play, 200);
 	}
 	tables->are_alike = below(play, 2);
-	tables->odd = UINT32_MAX;
+	tables->odd = tables->odd_host = UINT32_MAX;
 	/* An NCCL of those asks for no net init of communicators, so no rank can follow a table. */
 	tables->old_tuner = below(play, 10) ? 0 : 3 + (int)below(play, 2);
 	tables->ranks = rank_count;
 	tables->hosts = host_count;
-	tables->is_named = !play->calm && below(play, 4) == 0 && rank_count >= 2 && rank_count <= RANKS_MAX &&
-			   host_count <= HOSTS_MAX;
-	if (tables->is_named && below(play, 2))
+	tables->is_named = !play->calm && below(play, host_count > 1 ? 2 : 4) == 0 && rank_count >= 2 &&
+			   rank_count <= RANKS_MAX && host_count <= HOSTS_MAX;
+	if (tables->is_named && host_count > 1 && below(play, 2))
+		tables->odd_host = below(play, 2);
+	else if (tables->is_named && below(play, 2))
 		tables->odd = play->process_count + below(play, process_count);
 }
 
@@ -114,7 +116,8 @@ void tables_give(struct play *play, unsigned process, struct board_process *shar
 	enum play_tables_kind kind = tables->are_alike || play->calm
 					     ? PLAY_TABLES_SOME
 					     : (enum play_tables_kind)below(play, PLAY_TABLES_NAMED);
-	const bool is_odd = tables->odd == process, lacks_file = is_odd && below(play, 2);
+	const bool is_odd = tables->odd == process || tables->odd_host == play->processes[process].host;
+	const bool lacks_file = tables->odd == process && below(play, 2);
 
 	if (tables->is_named)
 		kind = lacks_file ? PLAY_TABLES_NONE : PLAY_TABLES_NAMED;
@@ -122,6 +125,7 @@ void tables_give(struct play *play, unsigned process, struct board_process *shar
 	if (tables->old_tuner && !play->calm)
 		shared->tuner_version = tables->old_tuner;
 	play->processes[process].is_of_named = tables->is_named;
+	shared->has_other_profiler = tables->is_named && below(play, 12) == 0;
 	if (!tables->is_named || (is_odd && !lacks_file))
 		return;
 	play->processes[process].named = tables->hashes[shared->env_version == 2][tables->ranks][tables->hosts];
@@ -157,7 +161,7 @@ void tables_judge(struct play *play, const struct play_comm *comm)
 	const struct play_process *of_first = &play->processes[first->process];
 	struct tuner_answers own;
 
-	tuner_table_follow(&(struct tuner_table){ 0 }, NULL, &own);
+	tuner_table_follow(&(struct tuner_table){ 0 }, NULL, &(struct tuner_profiler){ 0 }, &own);
 	for (unsigned i = 0; i < comm->member_count; i++) {
 		if (comm->members[i].refused) { /* NCCL fails the whole communicator */
 			play->counts.refused++;
@@ -168,7 +172,7 @@ void tables_judge(struct play *play, const struct play_comm *comm)
 		const struct play_member *member = &comm->members[i];
 		const struct play_process *process = &play->processes[member->process];
 
-		/* Between hosts, a connection that the first choice makes shows that one has not the other's table. */
+		/* Between hosts, a connection that the first group's choices make shows that one has not the other's. */
 		if (member->answers.first != first->answers.first ||
 		    (member->answers.rest != first->answers.rest &&
 		     (process->host == of_first->host || shown(play, member->process) == shown(play, first->process))))

@@ -305,7 +305,7 @@ static int table_of(const struct steer_thread *thread, const struct steer_shape 
 			why, "not all ranks of this host are known to have it: each host needs as many ranks, and each "
 			     "communicator resources of its own (NCCL_COMM_SPLIT_SHARE_RESOURCES=0)");
 	ret->table = table;
-	ret->from = STEER_TUNED_FROM_SECOND;
+	ret->from = STEER_TUNED_FROM_SECOND_GROUP;
 	return 0;
 }
 

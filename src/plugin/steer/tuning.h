@@ -9,8 +9,10 @@
  *   several hosts               the heads of collnet have agreed, and then NCCL allows collnet, as it does on all ranks
  *                               where the heads' groups stand: then all were told
  *   several hosts, named table  each host's ranks have it, each connection of Tributary's network is with a peer
- *                               that has it (net.c), and NCCL connects all hosts for its first collective, whose
- *                               choice is left to it: where a rank lacks the table, that one fails
+ *                               that has it (net.c), and NCCL connects all hosts for its first group of collectives,
+ *                               whose choices are left to it: where a rank lacks the table, that one fails. Not from
+ *                               the second collective on: hosts that choose differently within a group make different
+ *                               connections, and wait for each other before any of them has come about
  */
 #ifndef TRIBUTARY_PLUGIN_STEER_TUNING_H
 #define TRIBUTARY_PLUGIN_STEER_TUNING_H

@@ -78,6 +78,7 @@ enum nccl_result plugin_profiler_slot_open(const struct plugin_profiler_said *sa
 		.rank = said->rank,
 		.count_events = said->count_events,
 		.time_events = said->time_events,
+		.call_events = said->call_events,
 	};
 	struct plugin_profiler *profiler;
 

@@ -23,7 +23,7 @@ enum nccl_result plugin_profiler_slot_finalize(void *context);
 /* From version 4 on. */
 struct plugin_profiler_said {
 	uint64_t comm_id;
-	int node_count, rank_count, rank, count_events, time_events;
+	int node_count, rank_count, rank, count_events, time_events, call_events;
 };
 enum nccl_result plugin_profiler_slot_open(const struct plugin_profiler_said *said, int *mask, void **ret_context);
 

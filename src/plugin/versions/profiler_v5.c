@@ -12,7 +12,8 @@ static enum nccl_result init_v5(void **ret_context, uint64_t comm_id, int *ret_m
 						   .rank_count = nranks,
 						   .rank = rank,
 						   .count_events = NCCL_PROFILER_COLL | NCCL_PROFILER_P2P,
-						   .time_events = NCCL_PROFILER_KERNEL_CH };
+						   .time_events = NCCL_PROFILER_KERNEL_CH,
+						   .call_events = NCCL_PROFILER_COLL_API };
 
 	(void)comm_name;
 	(void)logger;

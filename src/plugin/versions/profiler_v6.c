@@ -13,7 +13,8 @@ static enum nccl_result init_v6(void **ret_context, uint64_t comm_id, int *ret_m
 						   .rank = rank,
 						   .count_events = NCCL_PROFILER_COLL | NCCL_PROFILER_P2P |
 								   NCCL_PROFILER_CE_COLL,
-						   .time_events = NCCL_PROFILER_KERNEL_CH };
+						   .time_events = NCCL_PROFILER_KERNEL_CH,
+						   .call_events = NCCL_PROFILER_COLL_API };
 
 	(void)comm_name;
 	(void)logger;

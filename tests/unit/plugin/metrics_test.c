@@ -141,7 +141,10 @@ static int talks_and_forks(void)
 	must(waitpid(child, &status, 0) == child);
 	must(files(path) == 1);
 	plugin_state_put();
-	/* Closed: the thread has written what was last, and is gone. */
+	/* Closed: the thread has written what was last, and is gone, though for a moment not yet from /proc. */
+	for (uint64_t deadline_ns = runtime_deadline_ns(10000);
+	     runtime_thread_count() > 1 && !runtime_past(deadline_ns);)
+		usleep(1000);
 	must(runtime_thread_count() == 1);
 	must(value_of("tributary_sent_messages_total") == MESSAGES);
 	must(value_of("tributary_received_messages_total") == MESSAGES);

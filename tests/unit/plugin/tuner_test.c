@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/tuner.h"
 
+#include "plugin/calls.h"
 #include "plugin/state.h"
 #include "plugin/steer/tuning.h"
 #include "unit/plan/machine_spec.h"
@@ -195,18 +196,32 @@ static void a_table_goes_ahead_where_nccl_allows_what_it_names(void **state)
 	assert_int_equal(asked(&tuner, 8192, 1, &channels), PREDICT_COLLNET_CHAIN * 3 + PREDICT_SIMPLE);
 }
 
-static void the_first_question_may_be_nccls_alone(void **state)
+/* However many questions it has, of which hosts that lack the table would answer the second otherwise, and wait. */
+static void the_first_group_may_be_nccls_alone(void **state)
 {
-	struct plugin_tuner tuner = { .table = &odd };
+	struct plugin_calls *calls = plugin_calls_open(7), *others = plugin_calls_open(8);
+	struct plugin_tuner tuner = { .table = &odd, .calls = plugin_calls_take(7) };
 	int channels;
 
 	(void)state;
-	atomic_store(&tuner.from, STEER_TUNED_FROM_SECOND);
-	assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_RING * 3 + PREDICT_SIMPLE);
+	assert_ptr_equal(tuner.calls, calls);
+	atomic_store(&tuner.from, STEER_TUNED_FROM_SECOND_GROUP);
+	plugin_calls_add(calls);
+	plugin_calls_add(calls);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_RING * 3 + PREDICT_SIMPLE);
+		plugin_calls_add(others);
+	}
+	plugin_calls_add(calls);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_TREE * 3 + PREDICT_LL);
+	plugin_calls_close(others);
+	plugin_calls_close(calls); /* either may end first */
+	assert_null(plugin_calls_take(7));
 	assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_TREE * 3 + PREDICT_LL);
+	plugin_calls_put(tuner.calls);
 }
 
-/* Without the environment half it is not known what NCCL this is, and the other ranks may follow the table. */
 /* NCCL allows it on all ranks or on none, and until then not all may have been told. */
 static void what_heads_agreed_on_waits_for_collnet(void **state)
 {
@@ -227,6 +242,7 @@ static void what_heads_agreed_on_waits_for_collnet(void **state)
 	assert_int_equal(asked(&tuner, 1024, 1, &channels), PREDICT_TREE * 3 + PREDICT_LL);
 }
 
+/* Without the environment half it is not known what NCCL this is, and the other ranks may follow the table. */
 static void a_named_table_is_followed_or_an_error(void **state)
 {
 	struct plugin_tuner *tuner = NULL;
@@ -248,7 +264,7 @@ int main(void)
 		cmocka_unit_test(init_without_facts_leaves_everything_to_nccl),
 		cmocka_unit_test(several_nodes_change_collnet_alone),
 		cmocka_unit_test(a_table_goes_ahead_where_nccl_allows_what_it_names),
-		cmocka_unit_test(the_first_question_may_be_nccls_alone),
+		cmocka_unit_test(the_first_group_may_be_nccls_alone),
 		cmocka_unit_test(what_heads_agreed_on_waits_for_collnet),
 		cmocka_unit_test(a_named_table_is_followed_or_an_error),
 	};
