@@ -299,7 +299,8 @@ struct operations *steer_operations(void)
 	if (plugin_is_forked())
 		return NULL;
 	pthread_mutex_lock(&steer_here.lock);
-	operations = steer_status_operations(&steer_here.status, &steer_here.setup.registry);
+	operations = steer_status_operations(&steer_here.status,
+					     atomic_load(&steer_here.ready) ? &steer_here.setup : NULL);
 	pthread_mutex_unlock(&steer_here.lock);
 	errno = saved_errno;
 	return operations;

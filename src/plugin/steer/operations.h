@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where this process's operations are counted (profile/operations.h): the file o-ID in the registry's folder, mapped, so
- * that others read what is counted at that moment; where there is no registry, memory of this process alone.
+ * that others read what is counted at that moment; where that cannot be had, memory of this process alone.
  *
  * Threads: make under the lock of steer.c; read any.
  */

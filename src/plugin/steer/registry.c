@@ -70,7 +70,7 @@ bool steer_registry_file_is_locked(int fd)
 	return fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-/* kind: 'p', or 'n' before it has that name. */
+/* kind: 'p' or 'w', or 'n' before it has that name. */
 static bool file_is_of_live(const struct steer_registry *registry, char kind, const char *id)
 {
 	char name[NAME_BYTES];
@@ -90,7 +90,7 @@ static bool file_is_of_live(const struct steer_registry *registry, char kind, co
 
 bool steer_registry_is_alive(const struct steer_registry *registry, const char *id)
 {
-	return file_is_of_live(registry, 'p', id);
+	return file_is_of_live(registry, 'p', id) || file_is_of_live(registry, 'w', id);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- sweep */
@@ -136,6 +136,7 @@ static int sweep_one(void *arg, const char *name)
 		gone = id_before_number(name + 2, id) && !steer_registry_is_alive(registry, id);
 		break;
 	case 'p':
+	case 'w':
 	case 'n':
 		gone = !file_is_of_live(registry, name[0], name + 2);
 		break;
@@ -155,7 +156,7 @@ static int process_file_make(struct steer_registry *registry)
 	char name[NAME_BYTES], made[NAME_BYTES];
 	int r;
 
-	steer_folder_name('p', registry->id, name);
+	steer_folder_name(registry->kind, registry->id, name);
 	steer_folder_name('n', registry->id, made);
 	sys_close(&registry->process_fd);
 	r = registry->process_fd = steer_folder_make(registry->directory, made, sizeof(*registry->own));
@@ -196,15 +197,15 @@ static int enter(struct steer_registry *registry, struct diag *diag)
 	return -EBUSY;
 }
 
-int steer_registry_open(const char *shared_folder, const struct steer_process *process, struct steer_registry *ret,
-			struct diag *diag)
+static int open_as(char kind, const char *shared_folder, const struct steer_process *process,
+		   struct steer_registry *ret, struct diag *diag)
 {
 	static const char instance; /* each copy of the library has its own */
 	struct process_identity self;
 	int r;
 
 	*ret = (struct steer_registry){
-		.directory = -1, .process_fd = -1, .host = process->host, .shared_folder = shared_folder
+		.kind = kind, .directory = -1, .process_fd = -1, .host = process->host, .shared_folder = shared_folder
 	};
 	r = process_identity(&self);
 	if (r < 0) {
@@ -229,6 +230,18 @@ out:
 	return r;
 }
 
+int steer_registry_open(const char *shared_folder, const struct steer_process *process, struct steer_registry *ret,
+			struct diag *diag)
+{
+	return open_as('p', shared_folder, process, ret, diag);
+}
+
+int steer_registry_open_apart(const char *shared_folder, const struct steer_process *process,
+			      struct steer_registry *ret, struct diag *diag)
+{
+	return open_as('w', shared_folder, process, ret, diag);
+}
+
 int steer_registry_restore(struct steer_registry *registry, struct diag *diag)
 {
 	if (!registry->own) /* the process is ending */
@@ -246,7 +259,7 @@ void steer_registry_close(struct steer_registry *registry)
 	for (int i = 0; i < STEER_RECORDS; i++)
 		steer_registry_drop(registry, i);
 	if (registry->directory >= 0) {
-		steer_folder_name('p', registry->id, name);
+		steer_folder_name(registry->kind, registry->id, name);
 		unlinkat(registry->directory, name, 0);
 		(void)rmdir(registry->path); /* if this was the last process */
 	}

@@ -11,7 +11,10 @@
  *     c-COMM-HOST-LAYOUT   symbolic link to the ID of the process that is planning for this communicator on this host
  *     d-COMM-HOST-LAYOUT   the decision: made by one rank, used by all. Ranks with another layout do not see it, and each
  *                   other's processes keep both from having a plan
+ *     w-ID          in place of p-ID: a process that registers nothing and has only what it did here, t-ID and o-ID. Nobody takes
+ *                   it for one that has told of its communicators
  *     t-ID          what became of its communicators (status.h)
+ *     o-ID          what it did with them (operations.h)
  *     a-ID-SERIAL   what the heads agreed on about collnet (agreed.h)
  *
  * The folder must belong to the user, with mode 0700. All that is read is checked: another version may have written it.
@@ -132,6 +135,7 @@ int steer_process_read(const void *data, size_t bytes, struct steer_process_file
 int steer_decision_read(const void *data, size_t bytes, struct steer_decision *ret);
 
 struct steer_registry {
+	char kind; /* of the process's file: 'p' or 'w' */
 	int directory, process_fd;
 	char id[STEER_ID_BYTES];
 	uint64_t host; /* the process's */
@@ -143,6 +147,9 @@ struct steer_registry {
 /* Also removes what dead processes left. process: identity and instance are filled in. shared_folder: kept. */
 int steer_registry_open(const char *shared_folder, const struct steer_process *process, struct steer_registry *ret,
 			struct diag *diag);
+/* As w-ID. */
+int steer_registry_open_apart(const char *shared_folder, const struct steer_process *process,
+			      struct steer_registry *ret, struct diag *diag);
 /* One that was never opened must have all descriptors at -1. This process's files go, and the folder if it is empty. */
 void steer_registry_close(struct steer_registry *registry);
 /* Of a process with such a file, by the ID in a name. */

@@ -92,6 +92,15 @@ static int take_left(void *arg, const char *name)
 	return 0;
 }
 
+static void take_all_left(struct steer_status *status, const struct steer_registry *registry)
+{
+	struct left left = { status, registry, sys_zalloc(sizeof(*left.operations)) };
+
+	(void)sys_each_name(registry->directory, ".", "t-", take_left, &left);
+	(void)sys_each_name(registry->directory, ".", "o-", drop_operations, &left);
+	sys_free(left.operations);
+}
+
 /* ------------------------------------------------------------------------------------------------------------ running */
 
 /* It only grows, so whoever reads it sees whole lines but for those that change. */
@@ -118,10 +127,10 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	bool is_run = run && parse_hex64(run, &key) == 0;
 	bool is_first = job->local_rank == STEER_RANK_UNKNOWN || !job->local_rank;
 	struct job_process *process = &ret->process;
-	struct left left = { .status = ret, .registry = &setup->registry };
 
 	*ret = (struct steer_status){ .params = params,
 				      .operations = ret->operations,
+				      .apart = { .directory = -1, .process_fd = -1 },
 				      .process = { .start_s = time(NULL),
 						   .rank = (int)job->local_rank,
 						   .size = job->local_size,
@@ -133,10 +142,7 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	plugin_metrics_rank(process->rank);
 	log_sentence(process->why, sizeof(process->why), "%s", setup->why.text);
 	if (setup->registry.own) {
-		left.operations = sys_zalloc(sizeof(*left.operations));
-		(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, &left);
-		(void)sys_each_name(setup->registry.directory, ".", "o-", drop_operations, &left);
-		sys_free(left.operations);
+		take_all_left(ret, &setup->registry);
 		if (process->why[0])
 			write_running(ret, &setup->registry);
 	} else if (process->why[0] && is_run && is_first) {
@@ -187,28 +193,58 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 	write_running(status, &setup->registry);
 }
 
-struct operations *steer_status_operations(struct steer_status *status, const struct steer_registry *registry)
+/* Not as a process that may have ranks: it would seem to have told of all of them. */
+static void open_apart(struct steer_status *status, const struct steer_setup *setup)
 {
-	if (!status->operations) {
-		status->operations = steer_operations_make(registry);
-		write_running(status, registry);
-	}
+	struct steer_process process;
+	struct diag unused;
+
+	memset(&process, 0, sizeof(process)); /* it is written as bytes */
+	process.host = setup->settings.host;
+	if (status->params->shared_dir[0] != '/' ||
+	    steer_registry_open_apart(status->params->shared_dir, &process, &status->apart, &unused) < 0)
+		return;
+	take_all_left(status, &status->apart);
+	snprintf(status->process.process, sizeof(status->process.process), "%s", status->apart.id);
+}
+
+struct operations *steer_status_operations(struct steer_status *status, const struct steer_setup *setup)
+{
+	static const struct steer_registry none = { .directory = -1 };
+	const struct steer_registry *registry = &none;
+
+	if (status->operations)
+		return status->operations;
+	if (setup && !setup->registry.own)
+		open_apart(status, setup);
+	if (setup)
+		registry = setup->registry.own ? &setup->registry : &status->apart;
+	status->operations = steer_operations_make(registry);
+	write_running(status, registry);
 	return status->operations;
+}
+
+static void remove_running(const struct steer_registry *registry)
+{
+	static const char kinds[] = { 't', 'o' };
+	char name[STEER_FOLDER_NAME_BYTES];
+
+	for (size_t i = 0; i < sizeof(kinds) && registry->directory >= 0; i++) {
+		steer_folder_name(kinds[i], registry->id, name);
+		unlinkat(registry->directory, name, 0);
+	}
 }
 
 /* At the end of the process: nothing is said any more. */
 void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 {
-	static const char kinds[] = { 't', 'o' };
-	char name[STEER_FOLDER_NAME_BYTES];
 	int saved_errno = errno;
 
-	for (size_t i = 0; i < sizeof(kinds) && setup->registry.directory >= 0; i++) {
-		steer_folder_name(kinds[i], setup->registry.id, name);
-		unlinkat(setup->registry.directory, name, 0);
-	}
+	remove_running(&setup->registry);
+	remove_running(&status->apart);
 	if ((setup->registry.own && (status->comm_count || status->process.why[0])) ||
 	    operations_any(status->operations))
 		(void)keep(status, write_text(status), status->operations, time(NULL));
+	steer_registry_close(&status->apart);
 	errno = saved_errno;
 }

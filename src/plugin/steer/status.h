@@ -3,9 +3,9 @@
  * What became of this process's communicators, for `tributary status` (profile/job_text.h).
  *
  * While the process lives, the text is the file t-ID in the registry's folder, and what it did with its communicators o-ID
- * (operations.h). At its end both go to the recent
- * jobs in the user's state directory (profile/store_jobs.h). The text of a process that was killed is moved there by the
- * next one. What cannot be written there is lost, and no harm.
+ * (operations.h). One that is not in the registry, which only counts, has both there, too, and is apart from those that are.
+ * At its end both go to the recent jobs in the user's state directory (profile/store_jobs.h). The text of a process that was
+ * killed is moved there by the next one. What cannot be written there is lost, and no harm.
  *
  * Threads: under the lock of steer.c.
  */
@@ -25,6 +25,7 @@ struct steer_status {
 	struct job_comm comms[JOB_COMMS];
 	size_t comm_count;
 	struct operations *operations;                     /* NULL: nobody counts */
+	struct steer_registry apart;                       /* directory -1: not needed, or not to be had */
 	char text[JOB_TEXT_BYTES + OPERATIONS_TEXT_BYTES]; /* being written */
 };
 
@@ -34,8 +35,8 @@ void steer_status_begin(const struct params *params, const struct params_source 
 /* By the rank that a decision names first. */
 void steer_status_add(struct steer_status *status, const struct steer_setup *setup,
 		      const struct steer_decision *decision);
-/* Where to count; the first call makes it. NULL: no memory. */
-struct operations *steer_status_operations(struct steer_status *status, const struct steer_registry *registry);
+/* Where to count; the first call makes it. setup NULL: it is not done. NULL: no memory. */
+struct operations *steer_status_operations(struct steer_status *status, const struct steer_setup *setup);
 /* Before the registry is closed. */
 void steer_status_end(struct steer_status *status, struct steer_setup *setup);
 

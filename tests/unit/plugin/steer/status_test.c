@@ -19,6 +19,7 @@
 
 #include "base/hash.h"
 #include "base/process.h"
+#include "plugin/steer/operations.h"
 #include "profile/store_jobs.h"
 #include "support/tree.h"
 
@@ -76,6 +77,7 @@ static void end(void)
 {
 	steer_status_end(&status, &setup);
 	steer_registry_close(&setup.registry);
+	status.operations = NULL;
 }
 
 static void add(uint64_t comm_id, const char *why)
@@ -110,7 +112,7 @@ static size_t count_of(const char *what)
 	return count;
 }
 
-/* Files in the registry's folder whose name begins so; the first one's text. */
+/* Files in the registry's folder whose name begins so; the first text's text. Others are not opened: closing one would unlock it. */
 static size_t running(char kind)
 {
 	char path[512];
@@ -125,7 +127,7 @@ static size_t running(char kind)
 	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] != kind || entry->d_name[1] != '-')
 			continue;
-		if (!count++) {
+		if (!count++ && kind == 't') {
 			FILE *file;
 
 			snprintf(path, sizeof(path), "%s/tributary-%u/%s", tree.root, (unsigned)process_user(),
@@ -185,6 +187,114 @@ static void what_a_killed_process_left_is_moved_by_the_next(void **state)
 	/* This one had nothing to tell. */
 	recent();
 	assert_int_equal(count_of("process "), 1);
+}
+
+/* As where there is no profile: it registers nothing, and counts. */
+static struct operations *begin_apart(void)
+{
+	struct operations *operations;
+
+	snprintf(params.shared_dir, sizeof(params.shared_dir), "%s", tree.root);
+	steer_setup_init(&setup);
+	snprintf(setup.why.text, sizeof(setup.why.text), "there is no profile");
+	setup.settings.job.local_rank = STEER_RANK_UNKNOWN;
+	steer_status_begin(&params, &nothing, &setup, &status);
+	assert_int_equal(running('t'), 0);
+	operations = steer_status_operations(&status, &setup);
+	assert_non_null(operations);
+	assert_ptr_equal(steer_status_operations(&status, &setup), operations);
+	return operations;
+}
+
+static void count_one(struct operations *operations)
+{
+	const struct operations_line line = { .collective = PREDICT_ALLREDUCE, .size_class = 20 };
+
+	operations->rows[7].count = 1;
+	operations->rows[7].key = operations_key(0, &line);
+	operations->row_count = 1;
+}
+
+/* Of another process: that of this one is never opened. */
+static void is_seen_and_is_no_rank(const char *id)
+{
+	struct steer_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	struct operations *operations = calloc(1, sizeof(*operations));
+	struct steer_registry registry;
+	struct steer_process process;
+	struct diag diag;
+
+	memset(&process, 0, sizeof(process));
+	assert_int_equal(steer_registry_open(tree.root, &process, &registry, &diag), 0);
+	assert_true(steer_registry_is_alive(&registry, id));
+	assert_int_equal(steer_registry_scan(&registry, 1, snapshot, &diag), 0);
+	assert_int_equal(snapshot->process_count, 1); /* that child itself */
+	assert_int_equal(snapshot->foreign_count + snapshot->member_count + snapshot->dead_member_count, 0);
+	assert_int_equal(steer_operations_read(registry.directory, id, operations), 0);
+	assert_int_equal(operations->rows[7].count, 1);
+	steer_registry_close(&registry);
+	free(operations);
+	free(snapshot);
+}
+
+static void in_a_child(void (*run)(const char *id), const char *id)
+{
+	pid_t child = fork();
+	int result;
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		run(id);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &result, 0), child);
+	assert_int_equal(result, 0);
+}
+
+static void one_that_only_counts_is_seen_and_is_no_rank(void **state)
+{
+	(void)state;
+	count_one(begin_apart());
+	assert_int_equal(running('p'), 0);
+	assert_int_equal(running('w') + running('o'), 2);
+	assert_int_equal(running('t'), 1);
+	assert_non_null(strstr(text, " why there is no profile\n"));
+	in_a_child(is_seen_and_is_no_rank, status.apart.id);
+	assert_int_equal(running('w') + running('o') + running('t'), 3);
+	end();
+	assert_int_equal(running('w') + running('o') + running('t'), 0);
+	assert_non_null(strstr(recent(), "\noperation allreduce to 1048576 "));
+}
+
+static void counts_and_is_killed(const char *unused)
+{
+	(void)unused;
+	count_one(begin_apart());
+}
+
+static void what_a_killed_one_counted_is_moved_by_the_next(void **state)
+{
+	(void)state;
+	in_a_child(counts_and_is_killed, NULL);
+	assert_int_equal(running('w') + running('o') + running('t'), 3);
+	snprintf(params.shared_dir, sizeof(params.shared_dir), "%s", tree.root);
+	steer_setup_init(&setup);
+	steer_status_begin(&params, &nothing, &setup, &status);
+	assert_non_null(steer_status_operations(&status, &setup));
+	assert_int_equal(running('w') + running('o') + running('t'), 3); /* its own */
+	assert_non_null(strstr(recent(), "\noperation allreduce to 1048576 "));
+	end();
+}
+
+static void where_nothing_can_be_shown_it_is_counted_all_the_same(void **state)
+{
+	(void)state;
+	snprintf(params.shared_dir, sizeof(params.shared_dir), "%s/none", tree.root);
+	steer_setup_init(&setup);
+	steer_status_begin(&params, &nothing, &setup, &status);
+	count_one(steer_status_operations(&status, &setup));
+	end();
+	assert_non_null(strstr(recent(), "\noperation allreduce to 1048576 "));
 }
 
 static void what_holds_for_a_process_is_told_at_once(void **state)
@@ -350,6 +460,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_process_tells_while_it_runs_and_at_its_end, make_folder,
 						remove_folder),
 		cmocka_unit_test_setup_teardown(what_a_killed_process_left_is_moved_by_the_next, make_folder,
+						remove_folder),
+		cmocka_unit_test_setup_teardown(one_that_only_counts_is_seen_and_is_no_rank, make_folder,
+						remove_folder),
+		cmocka_unit_test_setup_teardown(what_a_killed_one_counted_is_moved_by_the_next, make_folder,
+						remove_folder),
+		cmocka_unit_test_setup_teardown(where_nothing_can_be_shown_it_is_counted_all_the_same, make_folder,
 						remove_folder),
 		cmocka_unit_test_setup_teardown(what_holds_for_a_process_is_told_at_once, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(many_processes_end_at_once, make_folder, remove_folder),
