@@ -23,7 +23,8 @@
 enum { FOUR = 0xf, ALL = 0xff, RECENT_BYTES = 1 << 16 };
 
 /* As of a program that no launcher started. */
-#define NO_LAUNCHER "LOCAL_WORLD_SIZE=\nLOCAL_RANK=\nWORLD_SIZE=\nTORCHELASTIC_RUN_ID=\n"
+/* Of a host of its own: a process that a user runs here beside the tests, without a launcher, is of the same job. */
+#define NO_LAUNCHER "LOCAL_WORLD_SIZE=\nLOCAL_RANK=\nWORLD_SIZE=\nTORCHELASTIC_RUN_ID=\nNCCL_HOSTID=steer-test\n"
 
 static void the_gpus_of_a_communicator_get_a_plan(void **state)
 {
