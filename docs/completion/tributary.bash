@@ -80,6 +80,7 @@ _tributary()
 			--seconds) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			--timeout) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			--ranks) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--tuning) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			--metric) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			--report) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			-*) at=$((at + 1)) ;;
@@ -172,6 +173,7 @@ _tributary()
 	bench\ --seconds) kind=none ;;
 	bench\ --timeout) kind=none ;;
 	bench\ --ranks) kind=none ;;
+	bench\ --tuning) kind=none ;;
 	bench\ --metric) kind=none ;;
 	bench\ --report) kind=file ;;
 	status\ --jobs) kind=none ;;
@@ -276,7 +278,7 @@ _tributary()
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --install --measure --worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --json --color --help' kind=command ;;
 		env) options='--collnet --tuning --json --help' ;;
 		run) options='--collnet --tuning --help' kind=command ;;
-		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --job --metric --higher --csv --report --json --help' kind=command ;;
+		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --tuning --mps --job --metric --higher --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --from --profile --json --help' ;;
 		top) options='--once --json --help' ;;
 		report) options='--json --help' kind=file ;;

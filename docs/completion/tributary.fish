@@ -128,6 +128,7 @@ complete -c tributary -n '__tributary_is bench' -l turns -x -d 'on each side, 6 
 complete -c tributary -n '__tributary_is bench' -l seconds -x -d 'for all figures together, of torch and plugins'
 complete -c tributary -n '__tributary_is bench' -l timeout -x -d 'for one start of the launcher: 600, of a job 3600'
 complete -c tributary -n '__tributary_is bench' -l ranks -x -d 'how many on this machine, without a launcher'
+complete -c tributary -n '__tributary_is bench' -l tuning -x -d 'the tuning table that NCCL follows, which every rank must have; auto; or off'
 complete -c tributary -n '__tributary_is bench' -l mps -d 'ranks that share one GPU run side by side, by MPS'
 complete -c tributary -n '__tributary_is bench' -l job -d 'the words after -- are a job of your own: its wall time'
 complete -c tributary -n '__tributary_is bench' -l metric -x -d 'the same, and what it prints of itself: the number in the first group'

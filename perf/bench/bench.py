@@ -94,7 +94,7 @@ def operations_of(text, known=OPERATIONS):
 
 def options_of(words):
     p = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("program", "worker", "nccl-tests", "operations", "sizes", "turns", "seconds", "timeout", "ranks", "metric", "report"):
+    for name in ("program", "worker", "nccl-tests", "operations", "sizes", "turns", "seconds", "timeout", "ranks", "tuning", "metric", "report"):
         p.add_argument("--" + name)
     for name in ("json", "csv", "mps", "job", "higher"):
         p.add_argument("--" + name, action="store_true")
@@ -111,6 +111,8 @@ def options_of(words):
         raise Usage("--job, --metric and --higher are about a job of your own: give its words after --")
     if o.ranks and o.launcher:
         raise Usage("--ranks is for this machine alone: the launcher says how many there are")
+    if o.tuning and not re.fullmatch("[0-9a-f]{16}|auto|off", o.tuning):
+        raise wrong("tuning", o.tuning, "auto, off, or the 16 digits of a table that `tributary tune --measure` keeps")
     if o.report == "-":
         raise wrong("report", o.report, "a file")
     if o.json and o.csv:
@@ -195,11 +197,14 @@ class Bench:
         self.o, self.out = options, out
         self.cases, self.left_out, self.notes, self.failed_turns, self.networks = [], [], [], [], {}
         self.ranks_seen, self.shown, self.why = set(), None, None
-        self.env = asked(options.program, "env", env=sides.given(os.environ))
+        tuning = ("--tuning", options.tuning) if getattr(options, "tuning", None) else ()
+        self.env = asked(options.program, "env", *tuning, env=sides.given(os.environ))
         if not self.env:
             raise Failed("`%s env` says nothing: run it to see why" % options.program)
         self.variables = self.env["variables"]
         self.worker = "job" if options.job else choose(options)
+        if tuning and self.worker == "plugins":
+            raise Failed("--tuning is for NCCL, which is not here: perf/collectives has no tuner")
         self.margin = verdict.MARGIN_EMULATED if self.worker == "plugins" else verdict.MARGIN
 
     def print(self, text):

@@ -2,6 +2,7 @@
 /* `tributary bench`: the options; the rest is perf/bench/bench.py. */
 #include "command/command.h"
 
+#include "command/env.h"
 #include "command/python.h"
 
 static int run(const struct command_call *call, FILE *out)
@@ -35,6 +36,7 @@ const struct command command_bench = {
 		     { "seconds", "SECONDS", "for all figures together, of torch and plugins", "90" },
 		     { "timeout", "SECONDS", "for one start of the launcher: 600, of a job 3600", NULL },
 		     { "ranks", "N", "how many on this machine, without a launcher", NULL },
+		     ENV_OPTION_TUNING,
 		     { "mps", NULL, "ranks that share one GPU run side by side, by MPS", NULL },
 		     { "job", NULL, "the words after -- are a job of your own: its wall time", NULL },
 		     { "metric", "REGEX", "the same, and what it prints of itself: the number in the first group",

@@ -397,13 +397,15 @@ class Whole(unittest.TestCase):
     def test_usage(self):
         for words, expected in ((["--sizes", "4M-1K"], "the smaller first"), (["--sizes", "x"], "FROM-TO"), (["--operations", "reduce"], "some of all_reduce"),
                                 (["--turns", "5"], "6 to 101"), (["--metric", "no group"], "group"), (["--metric", "("], "regular expression"),
-                                (["--ranks", "4"], "this machine alone"), (["--json", "--csv"], "only one of")):
+                                (["--ranks", "4"], "this machine alone"), (["--json", "--csv"], "only one of"),
+                                (["--tuning", "best"], "the 16 digits of a table")):
             status, _, err = self.run_it(*words)
             self.assertEqual((status, err.startswith("tributary bench: ")), (2, True), words)
             self.assertIn(expected, err)
 
     JOB = """#!/bin/sh
         network=Tributary first=9 rest=2
+        [ "$TRIBUTARY_TUNING" != 0123456789abcdef ] || rest=1
         [ "$TRIBUTARY_DISABLE" != 1 ] || network=Socket first=90 rest=4
         echo "NCCL INFO Using network $network" >"$(echo "$NCCL_DEBUG_FILE" | sed 's/%h/h/; s/%p/1/')"
         printf 'step=%d\nstep=%d\nstep=%d\n' $first $rest $rest
@@ -417,6 +419,7 @@ class Whole(unittest.TestCase):
         status, out, _ = self.job("--metric", r"step=(\d+)", "--higher")
         self.assertEqual((status, out.splitlines()[-1]), (3, "your job: slower, 0.500 times as fast [0.500, 0.500]"))
         self.assertIn("wall time", self.job("--job")[1])
+        self.assertRegex(self.job("--metric", r"step=(\d+)", "--tuning", "0123456789abcdef")[1], r"your job: 4\.000 times")
         self.assertRegex(self.job("--metric", r"speed=(\d+)")[2], "printed nothing on this host that matches --metric")
 
     def test_two_plugins_where_there_is_no_nccl(self):
