@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/args.h"
 #include "common/clock.h"
@@ -19,7 +18,7 @@
 #include "common/side.h"
 #include "common/stats.h"
 
-enum { MAX_SIDES = 8, MAX_ITERS = 1001, SMALL_BYTES = 256 << 10, NO_SIDE = -1 };
+enum { ALGOS = 3, MAX_SIDES = 8, MAX_ITERS = 1001, SMALL_BYTES = 256 << 10, NO_SIDE = -1 };
 
 struct settings {
 	const char *plugin, *vs, *devices, *json, *algo, *peer;
@@ -27,6 +26,7 @@ struct settings {
 	struct args_list bytes;
 	double line_bps, timeout_s;
 	bool floor, spin, whole, links, answer;
+	int algos[ALGOS], algo_count; /* of --algo: kinds of sides */
 };
 
 /* What was measured of one side at one size. */
@@ -470,15 +470,12 @@ static int open_peer(struct allreduce *a)
 
 static int open_sides(struct allreduce *a)
 {
-	char names[64], *rest = names, *name;
-	int r = 0;
+	int i, r = 0;
 
-	memcpy(names, a->set.algo, strlen(a->set.algo) + 1); /* parse() has seen to the length */
-	for (name = strsep(&rest, ","); name && r == 0; name = strsep(&rest, ",")) {
-		if (!strcmp(name, "collnet"))
-			r = open_collnet(a, SIDE_COLLNET);
-		else
-			r = open_collective(a, !strcmp(name, "tree") ? SIDE_TREE : SIDE_RING);
+	for (i = 0; i < a->set.algo_count && r == 0; i++) {
+		enum side_kind kind = (enum side_kind)a->set.algos[i];
+
+		r = kind == SIDE_COLLNET ? open_collnet(a, kind) : open_collective(a, kind);
 	}
 	if (r == 0 && a->set.whole)
 		r = open_collnet(a, SIDE_WHOLE);
@@ -494,15 +491,12 @@ static int open_all(struct allreduce *a)
 					    .device = a->set.device,
 					    .devices = a->set.devices,
 					    .timeout_s = a->set.timeout_s };
-	int i, r = 0;
+	int r = 0;
 
-	a->most_bytes = sizeof(float);
-	for (i = 0; i < a->set.bytes.count; i++)
-		if (a->set.bytes.values[i] > a->most_bytes)
-			a->most_bytes = a->set.bytes.values[i];
-	a->input = mmap(NULL, a->most_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	a->output_data = mmap(NULL, a->most_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (a->input == MAP_FAILED || a->output_data == MAP_FAILED)
+	a->most_bytes = args_largest(&a->set.bytes, sizeof(float));
+	a->input = reduce_memory(a->most_bytes);
+	a->output_data = reduce_memory(a->most_bytes);
+	if (!a->input || !a->output_data)
 		return -ENOMEM;
 	reduce_fill(a->input, a->most_bytes / sizeof(float), a->oob->rank);
 	if (a->set.plugin)
@@ -515,25 +509,7 @@ static int open_all(struct allreduce *a)
 	return r < 0 ? r : open_sides(a);
 }
 
-/* A list of different names out of ring, tree and collnet. */
-static bool is_algo_list(const char *text)
-{
-	static const char *const known[] = { "ring", "tree", "collnet" };
-	char names[64], *rest = names, *name;
-	unsigned seen = 0, i;
-
-	if (strlen(text) >= sizeof(names))
-		return false;
-	memcpy(names, text, strlen(text) + 1);
-	for (name = strsep(&rest, ","); name; name = strsep(&rest, ",")) {
-		for (i = 0; i < 3 && strcmp(name, known[i]); i++)
-			;
-		if (i == 3 || seen & 1u << i)
-			return false;
-		seen |= 1u << i;
-	}
-	return true;
-}
+static const char *const algo_names[ALGOS] = { [SIDE_RING] = "ring", [SIDE_TREE] = "tree", [SIDE_COLLNET] = "collnet" };
 
 static bool is_sound(const struct settings *set)
 {
@@ -541,7 +517,7 @@ static bool is_sound(const struct settings *set)
 
 	return (set->plugin || (set->floor && !collnet && !set->vs)) && set->iters >= 1 && set->iters <= MAX_ITERS &&
 	       set->line_bps > 0 && set->channels >= 1 && set->channels <= COLLECTIVE_MAX_CHANNELS &&
-	       is_algo_list(set->algo) && !(set->answer && set->peer);
+	       set->algo_count > 0 && !(set->answer && set->peer);
 }
 
 static int parse(int argc, char **argv, struct settings *set)
@@ -577,6 +553,7 @@ static int parse(int argc, char **argv, struct settings *set)
 			   "AllReduce over RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as NCCL's proxies run it.",
 			   options);
 
+	set->algo_count = args_names(set->algo, algo_names, ALGOS, set->algos);
 	if (r == 0 && !is_sound(set)) {
 		fprintf(stderr,
 			"allreduce: give --plugin, --floor or both (collnet, --vs: --plugin); --algo is ring, tree "
@@ -587,23 +564,23 @@ static int parse(int argc, char **argv, struct settings *set)
 	return r;
 }
 
-static int run_all(struct allreduce *a)
+static int run_all(struct oob *oob, void *arg)
 {
-	int r = output_open(&a->output, a->oob->rank == 0 && !a->set.answer ? a->set.json : NULL), i;
+	struct allreduce *a = arg;
+	int r = output_open(&a->output, oob->rank == 0 && !a->set.answer ? a->set.json : NULL), i;
 
+	a->oob = oob;
 	if (r == 0)
 		r = open_all(a);
 	if (r == 0)
 		r = a->set.answer ? answer(a) : measure_all(a);
-	if (r < 0)
-		fprintf(stderr, "allreduce: rank %d: %s\n", a->oob->rank, strerror(-r));
 	for (i = 0; i < a->count; i++)
 		side_close(&a->sides[i]);
 	chain_close(&a->chain);
 	endpoint_close(&a->vs);
 	endpoint_close(&a->endpoint);
 	output_close(&a->output);
-	return r;
+	return r < 0 ? r : a->wrong_all > 0;
 }
 
 int main(int argc, char **argv)
@@ -617,15 +594,7 @@ int main(int argc, char **argv)
 			 .timeout_s = 30,
 			 .bytes = { 6, { 8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20 } } },
 	};
-	int r = parse(argc, argv, &a.set), child;
+	int r = parse(argc, argv, &a.set);
 
-	if (r)
-		return r < 0 ? 2 : 0;
-	r = a.set.spawn ? oob_spawn(a.set.spawn, 2 * a.set.timeout_s + 30, &a.oob)
-			: oob_open(2 * a.set.timeout_s + 30, &a.oob);
-	if (r < 0 || !a.oob)
-		return 1;
-	r = run_all(&a);
-	child = oob_close(a.oob);
-	return r < 0 || a.wrong_all || child ? 1 : 0;
+	return r ? (r < 0 ? 2 : 0) : oob_run(a.set.spawn, a.set.timeout_s, run_all, &a);
 }

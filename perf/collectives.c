@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/args.h"
 #include "common/clock.h"
@@ -36,6 +35,7 @@ enum {
 enum operation { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SENDRECV, OPERATION_COUNT };
 static const char *const operation_names[OPERATION_COUNT] = { "all_reduce", "all_gather", "reduce_scatter",
 							      "all_to_all", "sendrecv" };
+static const char all_operations[] = "all_reduce,all_gather,reduce_scatter,all_to_all,sendrecv";
 
 enum way { WAY_RING, WAY_TREE, WAY_COLLNET, WAY_PAIRWISE, WAY_COUNT };
 static const char *const way_names[WAY_COUNT] = { "ring", "tree", "collnet", "pairwise" };
@@ -51,6 +51,7 @@ struct contestant {
 
 struct settings {
 	const char *plugin, *vs, *operations;
+	int asked[OPERATION_COUNT], asked_count;
 	struct args_list bytes;
 	int pairs, nap_us, spawn, collnet_gain_permille;
 	double seconds, timeout_s;
@@ -358,26 +359,21 @@ static int measure_sizes(struct bench *b, enum operation operation, double secon
 	return r;
 }
 
-static bool is_asked(const char *list, const char *name)
+/* AllReduce has two: of it alone something can gain from a size on. */
+static int shares_of(int operation)
 {
-	size_t bytes = strlen(name);
-
-	for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
-		if (!strncmp(list, name, bytes) && (list[bytes] == ',' || !list[bytes]))
-			return true;
-	return false;
+	return operation == ALL_REDUCE ? 2 : 1;
 }
 
 static int measure_all(struct bench *b)
 {
 	int shares = 0, i, r = 0;
 
-	/* AllReduce has two shares: of it alone something can gain from a size on. */
-	for (i = 0; i < OPERATION_COUNT; i++)
-		shares += is_asked(b->set.operations, operation_names[i]) * (i == ALL_REDUCE ? 2 : 1);
-	for (i = 0; i < OPERATION_COUNT && r == 0; i++)
-		if (is_asked(b->set.operations, operation_names[i]))
-			r = measure_sizes(b, (enum operation)i, b->set.seconds * (i == ALL_REDUCE ? 2 : 1) / shares);
+	for (i = 0; i < b->set.asked_count; i++)
+		shares += shares_of(b->set.asked[i]);
+	for (i = 0; i < b->set.asked_count && r == 0; i++)
+		r = measure_sizes(b, (enum operation)b->set.asked[i],
+				  b->set.seconds * shares_of(b->set.asked[i]) / shares);
 	return r;
 }
 
@@ -397,24 +393,13 @@ static int open_contestant(struct bench *b, int which)
 	return r < 0 ? r : exchange_open(&side->exchange, b->oob, &side->endpoint);
 }
 
-static float *memory_of(size_t bytes)
-{
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
 static int open_all(struct bench *b)
 {
-	size_t ranks = (size_t)b->oob->size;
 	int i, r = 0;
 
-	b->most_bytes = ranks * sizeof(float);
-	for (i = 0; i < b->set.bytes.count; i++)
-		if (b->set.bytes.values[i] > b->most_bytes)
-			b->most_bytes = b->set.bytes.values[i];
-	b->input = memory_of(b->most_bytes);
-	b->output = memory_of(b->most_bytes);
+	b->most_bytes = args_largest(&b->set.bytes, (size_t)b->oob->size * sizeof(float));
+	b->input = reduce_memory(b->most_bytes);
+	b->output = reduce_memory(b->most_bytes);
 	if (!b->input || !b->output)
 		return -ENOMEM;
 	reduce_fill(b->input, b->most_bytes / sizeof(float), b->oob->rank);
@@ -446,8 +431,7 @@ static int parse(int argc, char **argv, struct settings *set)
 	const struct args_option options[] = {
 		{ "plugin", ARGS_TEXT, &set->plugin, "with: path, or NAME for libnccl-net-NAME.so" },
 		{ "vs", ARGS_TEXT, &set->vs, "without: the same of another plugin" },
-		{ "operations", ARGS_TEXT, &set->operations,
-		  "all_reduce,all_gather,reduce_scatter,all_to_all,sendrecv" },
+		{ "operations", ARGS_TEXT, &set->operations, all_operations },
 		{ "bytes", ARGS_SIZES, &set->bytes, "sizes, growing" },
 		{ "pairs", ARGS_INT, &set->pairs, "pairs of timings, 6 to 101 (11)" },
 		{ "seconds", ARGS_NUMBER, &set->seconds, "for all: the largest sizes are left out (90)" },
@@ -462,51 +446,46 @@ static int parse(int argc, char **argv, struct settings *set)
 			   "Collectives through two plugins, over RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.",
 			   options);
 
-	if (r == 0 && (!set->plugin || !set->vs || set->pairs < PAIRS_LEAST || set->pairs > PAIRS_MAX)) {
-		fprintf(stderr, "collectives: give --plugin and --vs; --pairs is %d to %d\n", PAIRS_LEAST, PAIRS_MAX);
+	set->asked_count = args_names(set->operations, operation_names, OPERATION_COUNT, set->asked);
+	if (r == 0 &&
+	    (!set->plugin || !set->vs || set->pairs < PAIRS_LEAST || set->pairs > PAIRS_MAX || set->asked_count < 0)) {
+		fprintf(stderr, "collectives: give --plugin and --vs; --pairs is %d to %d, --operations some of %s\n",
+			PAIRS_LEAST, PAIRS_MAX, all_operations);
 		return -EINVAL;
 	}
 	return r;
 }
 
-static int run_all(struct bench *b)
+static int run_all(struct oob *oob, void *arg)
 {
-	int r = output_open(&b->out, "-");
+	struct bench *b = arg;
+	int r;
 
+	b->oob = oob;
+	if (oob->size < 2) {
+		fprintf(stderr, "collectives: one rank alone has nobody to talk to: start it on several hosts\n");
+		return 1;
+	}
+	r = output_open(&b->out, "-");
 	if (r == 0)
 		r = open_all(b);
 	if (r == 0)
 		r = measure_all(b);
-	if (r < 0)
-		fprintf(stderr, "collectives: rank %d: %s\n", b->oob->rank, strerror(-r));
 	close_all(b);
 	output_close(&b->out);
-	return r;
+	return r < 0 ? r : b->wrong > 0;
 }
 
 int main(int argc, char **argv)
 {
 	static struct bench b = {
-		.set = { .operations = "all_reduce,all_gather,reduce_scatter,all_to_all,sendrecv",
+		.set = { .operations = all_operations,
 			 .pairs = 11,
 			 .seconds = 90,
 			 .timeout_s = 30,
 			 .bytes = { 4, { 64 << 10, 256 << 10, 1 << 20, 4 << 20 } } },
 	};
-	int r = parse(argc, argv, &b.set), child;
+	int r = parse(argc, argv, &b.set);
 
-	if (r)
-		return r < 0 ? 2 : 0;
-	r = b.set.spawn ? oob_spawn(b.set.spawn, 2 * b.set.timeout_s + 30, &b.oob)
-			: oob_open(2 * b.set.timeout_s + 30, &b.oob);
-	if (r < 0 || !b.oob)
-		return 1;
-	if (b.oob->size < 2) {
-		fprintf(stderr, "collectives: one rank alone has nobody to talk to: start it on several hosts\n");
-		r = -EINVAL;
-	} else {
-		r = run_all(&b);
-	}
-	child = oob_close(b.oob);
-	return r < 0 || b.wrong || child ? 1 : 0;
+	return r ? (r < 0 ? 2 : 0) : oob_run(b.set.spawn, b.set.timeout_s, run_all, &b);
 }

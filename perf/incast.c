@@ -451,6 +451,25 @@ static int parse(int argc, char **argv, struct settings *set)
 	return r;
 }
 
+static int run_all(struct oob *oob, void *arg)
+{
+	struct incast *s = arg;
+	int r = output_open(&s->output, oob->rank == 0 ? s->set.json : NULL);
+
+	s->oob = oob;
+	if (r == 0)
+		r = open_all(s);
+	if (r == 0)
+		r = all_rounds(s);
+	if (r == 0)
+		r = gather_wrong(s);
+	output_progress_clear();
+	if (r == 0 && oob->rank == 0)
+		print_all(s);
+	close_all(s);
+	return r < 0 ? r : s->wrong > 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct incast s = {
@@ -461,27 +480,7 @@ int main(int argc, char **argv)
 			 .line_bps = 1e9,
 			 .timeout_s = 30 },
 	};
-	int r = parse(argc, argv, &s.set), child;
+	int r = parse(argc, argv, &s.set);
 
-	if (r)
-		return r < 0 ? 2 : 0;
-	r = s.set.spawn ? oob_spawn(s.set.spawn, 2 * s.set.timeout_s + 30, &s.oob)
-			: oob_open(2 * s.set.timeout_s + 30, &s.oob);
-	if (r < 0 || !s.oob)
-		return 1;
-	r = output_open(&s.output, s.oob->rank == 0 ? s.set.json : NULL);
-	if (r == 0)
-		r = open_all(&s);
-	if (r == 0)
-		r = all_rounds(&s);
-	if (r == 0)
-		r = gather_wrong(&s);
-	output_progress_clear();
-	if (r < 0)
-		fprintf(stderr, "incast: rank %d: %s\n", s.oob->rank, strerror(-r));
-	else if (s.oob->rank == 0)
-		print_all(&s);
-	close_all(&s);
-	child = oob_close(s.oob);
-	return r < 0 || s.wrong || child ? 1 : 0;
+	return r ? (r < 0 ? 2 : 0) : oob_run(s.set.spawn, s.set.timeout_s, run_all, &s);
 }

@@ -422,20 +422,11 @@ static int command_all(struct p2p *p)
 
 /* ---- set-up ---- */
 
-static size_t largest(const struct args_list *list, size_t least)
-{
-	int i;
-
-	for (i = 0; i < list->count; i++)
-		if (list->values[i] > least)
-			least = list->values[i];
-	return least;
-}
-
 static int get_memory(struct p2p *p)
 {
-	size_t bytes = largest(&p->set.sizes, largest(&p->set.latency_sizes, largest(&p->set.rate_sizes, 128 << 10)));
+	size_t bytes = args_largest(&p->set.latency_sizes, args_largest(&p->set.rate_sizes, 128 << 10));
 
+	bytes = args_largest(&p->set.sizes, bytes);
 	p->stride = (bytes + 4095) & ~(size_t)4095;
 	p->memory_bytes = p->stride * ((size_t)p->set.window + PING_DEPTH);
 	p->memory = mmap(NULL, p->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -543,6 +534,28 @@ static int parse(int argc, char **argv, struct settings *set)
 	return r ? r : check_settings(set);
 }
 
+static int run_all(struct oob *oob, void *arg)
+{
+	struct p2p *p = arg;
+	int r, c;
+
+	p->oob = oob;
+	if (oob->size != 2) {
+		fprintf(stderr, "p2p: takes two ranks, not %d (or --spawn)\n", oob->size);
+		return 1;
+	}
+	r = output_open(&p->output, oob->rank == 0 ? p->set.json : NULL);
+	if (r == 0)
+		r = open_all(p);
+	if (r == 0)
+		r = oob->rank == 0 ? command_all(p) : serve(p);
+	for (c = 0; c < p->contender_count; c++)
+		contender_close(&p->contenders[c]);
+	output_close(&p->output);
+	free(p->round_trips_s);
+	return r < 0 ? r : p->wrong > 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct p2p p = {
@@ -553,29 +566,8 @@ int main(int argc, char **argv)
 			 .latency_sizes = { 1, { 8 } },
 			 .rate_sizes = { 1, { 1 << 10 } } },
 	};
-	int r, child = 0, c;
+	int r = parse(argc, argv, &p.set);
 
 	p.began_ns = perf_now_ns();
-	r = parse(argc, argv, &p.set);
-	if (r)
-		return r < 0 ? 2 : 0;
-	r = p.set.spawn ? oob_spawn(2, 2 * p.set.timeout_s + 30, &p.oob) : oob_open(2 * p.set.timeout_s + 30, &p.oob);
-	if (r < 0 || !p.oob)
-		return 1;
-	if (p.oob->size != 2) {
-		fprintf(stderr, "p2p: takes two ranks, not %d (or --spawn)\n", p.oob->size);
-		r = -EINVAL;
-	}
-	if (r == 0)
-		r = output_open(&p.output, p.oob->rank == 0 ? p.set.json : NULL);
-	if (r == 0)
-		r = open_all(&p);
-	if (r == 0)
-		r = p.oob->rank == 0 ? command_all(&p) : serve(&p);
-	for (c = 0; c < p.contender_count; c++)
-		contender_close(&p.contenders[c]);
-	output_close(&p.output);
-	child = oob_close(p.oob);
-	free(p.round_trips_s);
-	return r < 0 || p.wrong || child ? 1 : 0;
+	return r ? (r < 0 ? 2 : 0) : oob_run(p.set.spawn ? 2 : 0, p.set.timeout_s, run_all, &p);
 }

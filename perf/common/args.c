@@ -147,6 +147,37 @@ static int store(const struct args_option *option, char *value)
 	return -EINVAL;
 }
 
+int args_names(const char *text, const char *const *names, int name_count, int *ret_indices)
+{
+	int count = 0, name, i;
+
+	for (;; text++) {
+		size_t bytes = strcspn(text, ",");
+
+		for (name = 0; name < name_count; name++)
+			if (strlen(names[name]) == bytes && !memcmp(text, names[name], bytes))
+				break;
+		for (i = 0; i < count && ret_indices[i] != name; i++)
+			;
+		if (name == name_count || i < count)
+			return -EINVAL;
+		ret_indices[count++] = name;
+		text += bytes;
+		if (!*text)
+			return count;
+	}
+}
+
+size_t args_largest(const struct args_list *list, size_t least)
+{
+	int i;
+
+	for (i = 0; i < list->count; i++)
+		if (list->values[i] > least)
+			least = list->values[i];
+	return least;
+}
+
 static void help(const char *program, const char *summary, const struct args_option *options)
 {
 	static const char *const values[] = {

@@ -39,5 +39,9 @@ int args_parse(int argc, char **argv, const char *summary, const struct args_opt
 int args_size(const char *text, size_t *ret_size);
 int args_rate(const char *text, double *ret_bps);
 int args_int(const char *text, int *ret_value);
+/* Which of the names a list with commas has, in its order: how many, at most all; -EINVAL: another one, or one twice. */
+int args_names(const char *text, const char *const *names, int name_count, int *ret_indices);
+
+size_t args_largest(const struct args_list *list, size_t least);
 
 #endif

@@ -26,7 +26,7 @@ struct spawned {
 	int count;
 	pid_t pids[256];
 };
-static struct spawned children; /* of this process, for oob_close */
+static struct spawned children; /* of this process, for part() */
 
 /* timeout_s: for a word from the other program. Its host has half of it to answer. */
 static void set_options(int fd, double timeout_s)
@@ -201,7 +201,7 @@ static int resolve(struct oob *oob)
 	return 0;
 }
 
-int oob_open(double timeout_s, struct oob **ret_oob)
+static int find_ranks(double timeout_s, struct oob **ret_oob)
 {
 	int rank = from_environment("RANK", 0), size = from_environment("WORLD_SIZE", 1), r, listener = -1;
 	struct oob *oob = NULL;
@@ -261,7 +261,7 @@ static int fork_children(struct oob *oob, int count)
 	return 0;
 }
 
-int oob_spawn(int count, double timeout_s, struct oob **ret_oob)
+static int spawn_ranks(int count, double timeout_s, struct oob **ret_oob)
 {
 	struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct oob *oob = NULL;
@@ -294,7 +294,8 @@ fail:
 	return r;
 }
 
-int oob_close(struct oob *oob)
+/* The first exit status of a child that is not 0. */
+static int part(struct oob *oob)
 {
 	int i, status, first = 0;
 
@@ -307,6 +308,19 @@ int oob_close(struct oob *oob)
 	}
 	children.count = 0;
 	return first;
+}
+
+int oob_run(int spawn, double timeout_s, int (*run)(struct oob *oob, void *arg), void *arg)
+{
+	struct oob *oob = NULL;
+	int r = spawn ? spawn_ranks(spawn, 2 * timeout_s + 30, &oob) : find_ranks(2 * timeout_s + 30, &oob);
+
+	if (r < 0 || !oob)
+		return 1;
+	r = run(oob, arg);
+	if (r < 0)
+		fprintf(stderr, "%s: rank %d: %s\n", program_invocation_short_name, oob->rank, strerror(-r));
+	return part(oob) || r ? 1 : 0;
 }
 
 int oob_allgather(struct oob *oob, const void *mine, size_t bytes, void *all)

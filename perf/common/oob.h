@@ -4,7 +4,7 @@
  * MASTER_ADDR and MASTER_PORT as torchrun and the test-bed set them. Blocking, with a time-out; used outside of what is
  * timed, except for the one byte that starts a round of incast.
  *
- * One thread. Errors: 0 or -errno (-ETIMEDOUT, -ECONNRESET when a rank is gone); said once on stderr by oob_open only.
+ * One thread. Errors: 0 or -errno (-ETIMEDOUT, -ECONNRESET when a rank is gone); said once on stderr by oob_run only.
  */
 #ifndef TRIBUTARY_PERF_OOB_H
 #define TRIBUTARY_PERF_OOB_H
@@ -21,15 +21,13 @@ struct oob {
 	socklen_t master_bytes;
 };
 
-/* Every rank calls it. Defaults: rank 0 of 1. */
-int oob_open(double timeout_s, struct oob **ret_oob);
 /*
- * Forks count - 1 children, which come back from here too: all are ranks over loopback. Call it before any thread or
- * plugin. Rank 0 stays in the calling process; oob_close() waits for the children there and gives the first
- * exit status that is not 0.
+ * What main() does once it has its options: all ranks find each other (without an environment: one rank alone), call run, and
+ * part. spawn above 0: forks spawn - 1 children, and all are ranks over loopback; no thread or plugin is there yet. timeout_s: of
+ * what run does; ranks wait longer for each other. run returns 0, -errno, which is said, or 1: it has said what is wrong. An exit
+ * status, on rank 0 also of the children.
  */
-int oob_spawn(int count, double timeout_s, struct oob **ret_oob);
-int oob_close(struct oob *oob);
+int oob_run(int spawn, double timeout_s, int (*run)(struct oob *oob, void *arg), void *arg);
 
 /* all: size × bytes, in order of rank; the same on every rank. */
 int oob_allgather(struct oob *oob, const void *mine, size_t bytes, void *all);

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reduce.h"
 
+#include <sys/mman.h>
+
 void reduce_add(float *to, const float *a, const float *b, size_t count)
 {
 	size_t i;
 
 	for (i = 0; i < count; i++)
 		to[i] = a[i] + b[i];
+}
+
+float *reduce_memory(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
 }
 
 /* 0 to 1023, by place. */

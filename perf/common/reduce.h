@@ -9,6 +9,8 @@
 /* to = a + b, plain C. */
 void reduce_add(float *to, const float *a, const float *b, size_t count);
 
+/* Pages of zero, until the process ends; NULL. */
+float *reduce_memory(size_t bytes);
 /* Small whole numbers that depend on place and rank, so that every order of addition gives the same float. */
 void reduce_fill(float *to, size_t count, int rank);
 /* How many elements are not the sum over `size` ranks of those from `first` on. */
