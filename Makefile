@@ -45,8 +45,9 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
 	-Wpointer-arith -Wundef -Wwrite-strings
 STD := -std=c11 -D_GNU_SOURCE
 INCLUDES := -Isrc -Iinclude
-# No trace of where it was built: the same source makes the same bytes anywhere.
-ALL_CFLAGS := $(STD) -O2 -g -ffile-prefix-map='$(CURDIR)'=. -fPIC -fvisibility=hidden -pthread $(WARNINGS) -DTRIBUTARY_VERSION='"$(VERSION)"'
+# No trace of where it was built: the same source makes the same bytes anywhere.  The same figures on every CPU: members on different
+# machines must work out the same schedule, so there is no multiply-add in one rounding where the CPU has it.
+ALL_CFLAGS := $(STD) -O2 -g -ffp-contract=off -ffile-prefix-map='$(CURDIR)'=. -fPIC -fvisibility=hidden -pthread $(WARNINGS) -DTRIBUTARY_VERSION='"$(VERSION)"'
 ALL_LDFLAGS := -pthread -Wl,--as-needed
 LIBS := -lm -ldl
 # Of the command and the tests; the plugin takes libc alone.  Last after our own archives, so that --as-needed drops what is
@@ -181,8 +182,6 @@ $(O)/flags: FORCE
 
 $(O)/obj/tests/%.o: INCLUDES += -Itests -Iperf
 $(O)/obj/perf/%.o: INCLUDES += -Iperf
-# Members on different machines must work out the same schedule: no multiply-add in one rounding where the CPU has it.
-$(O)/obj/src/aggregate/schedule%.o $(O)/obj/src/aggregate/gain%.o: ALL_CFLAGS += -ffp-contract=off
 $(O)/obj/%.o: %.c $(O)/flags
 	$(say) CC $<
 	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(INCLUDES) -MMD -MP -c -o $@ $<
@@ -277,13 +276,11 @@ VERBS_FAKE := $(call objects,$(wildcard tests/unit/transport/verbs/fake_verbs*.c
 $(O)/tests/fuzz/verbs_peer_replay $(O)/tests/fuzz/verbs_peer_fuzzer: $(VERBS_FAKE)
 
 # One object for each instruction set beyond what the architecture has at least; no other object is built with these.
-# Contracted to a fused multiply-add, or with -ffast-math, the sets would give different bits.
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 ifneq ($(filter x86_64-%,$(MACHINE)),)
 ISA_avx2 := -mavx2 -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl
 endif
-$(O)/obj/src/reduce/%.o: ALL_CFLAGS += -ffp-contract=off
 $(O)/obj/src/reduce/avx2.o: ALL_CFLAGS += $(ISA_avx2)
 $(O)/obj/src/reduce/avx512.o: ALL_CFLAGS += $(ISA_avx512)
 
