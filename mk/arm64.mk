@@ -25,7 +25,6 @@ check-arm64: deps-arm64 ## builds for arm64; units, conformance and fuzz corpora
 ARM64_NOT := unit/base/process:qemu-user_makes_/proc/self/stat_up unit/base/sys:qemu-user_keeps_the_last_signals_for_itself \
 	$(addsuffix :qemu-user_has_no_TCP_INFO,$(addprefix unit/clusterprobe/,clusterprobe data scripted) unit/command/cluster_measure) \
 	$(addsuffix :the_user_namespace_has_one_user,unit/daemon/privileges unit/daemon/program) \
-	conformance/collnet_lifecycle:a_forked_child_hangs_there,_whether_by_qemu_is_not_known \
 	unit/command/install:ldconfig_of_this_system_knows_no_libraries_for_arm64
 arm64_reason = $(subst _, ,$(word 2,$(subst :, ,$(filter $(1):%,$(ARM64_NOT)))))
 arm64_name = $(1:$(O)/tests/%_test=%)
