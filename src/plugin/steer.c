@@ -46,6 +46,8 @@ __attribute__((destructor)) static void leave(void)
 		steer_status_end(&steer_here.status, &steer_here.setup);
 		steer_registry_close(&steer_here.setup.registry);
 		steer_elsewhere_close(&steer_here.setup.elsewhere);
+	} else if (steer_here.status.params) {
+		steer_status_end(&steer_here.status, &steer_here.setup);
 	}
 	pthread_mutex_unlock(&steer_here.lock);
 }
@@ -59,11 +61,15 @@ static void point_nccl_to_topology(void)
 		log_warn("%s cannot be set: %s", STEER_TOPOLOGY_VARIABLE, strerror(errno));
 }
 
+static struct params_source source_of(void)
+{
+	return steer_here.source ? *steer_here.source : params_from_environment();
+}
+
 /* Under the lock. */
 static void setup_once(void)
 {
-	const struct params_source environment = params_from_environment();
-	const struct params_source *source = steer_here.source ? steer_here.source : &environment;
+	const struct params_source from = source_of(), *source = &from;
 	const unsigned nccl_version = atomic_load(&steer_here.nccl_version);
 
 	if (atomic_load_explicit(&steer_here.ready, memory_order_relaxed))
@@ -291,6 +297,17 @@ int steer_tuner(uint64_t comm_id, struct steer_facts *ret)
 	return 0;
 }
 
+/* Under the lock: where NCCL asks for nothing but what it may count. A setup later takes the place of this one. */
+static void setup_to_count(void)
+{
+	const struct params_source source = source_of();
+
+	steer_setup_init(&steer_here.setup);
+	steer_settings_read(&source, plugin_state_params()->local_processes, &steer_here.setup.settings);
+	diag_set(&steer_here.setup.why, 0, 0, "NCCL uses another network: unset NCCL_NET");
+	steer_status_begin(plugin_state_params(), &source, &steer_here.setup, &steer_here.status);
+}
+
 struct operations *steer_operations(void)
 {
 	struct operations *operations;
@@ -299,8 +316,9 @@ struct operations *steer_operations(void)
 	if (plugin_is_forked())
 		return NULL;
 	pthread_mutex_lock(&steer_here.lock);
-	operations = steer_status_operations(&steer_here.status,
-					     atomic_load(&steer_here.ready) ? &steer_here.setup : NULL);
+	if (!atomic_load(&steer_here.ready) && !steer_here.status.params)
+		setup_to_count();
+	operations = steer_status_operations(&steer_here.status, &steer_here.setup);
 	pthread_mutex_unlock(&steer_here.lock);
 	errno = saved_errno;
 	return operations;
@@ -315,7 +333,10 @@ void steer_reset(const struct params_source *source, const char *root)
 			pthread_key_delete(steer_here.key);
 		steer_status_end(&steer_here.status, &steer_here.setup);
 		steer_setup_end(&steer_here.setup);
+	} else if (steer_here.status.params) {
+		steer_status_end(&steer_here.status, &steer_here.setup);
 	}
+	steer_here.status.params = NULL;
 	steer_here.status.operations = NULL; /* not unmapped: its counters may be in use */
 	steer_here.child_count = 0;
 	atomic_store(&steer_here.nccl_version, 0);

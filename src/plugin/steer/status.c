@@ -118,6 +118,17 @@ static void write_running(struct steer_status *status, const struct steer_regist
 	sys_close(&fd);
 }
 
+static void remove_running(const struct steer_registry *registry)
+{
+	static const char kinds[] = { 't', 'o' };
+	char name[STEER_FOLDER_NAME_BYTES];
+
+	for (size_t i = 0; i < sizeof(kinds) && registry->directory >= 0; i++) {
+		steer_folder_name(kinds[i], registry->id, name);
+		unlinkat(registry->directory, name, 0);
+	}
+}
+
 void steer_status_begin(const struct params *params, const struct params_source *source,
 			const struct steer_setup *setup, struct steer_status *ret)
 {
@@ -128,6 +139,10 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	bool is_first = job->local_rank == STEER_RANK_UNKNOWN || !job->local_rank;
 	struct job_process *process = &ret->process;
 
+	if (ret->apart.own) {
+		remove_running(&ret->apart);
+		steer_registry_close(&ret->apart);
+	}
 	*ret = (struct steer_status){ .params = params,
 				      .operations = ret->operations,
 				      .apart = { .directory = -1, .process_fd = -1 },
@@ -210,29 +225,15 @@ static void open_apart(struct steer_status *status, const struct steer_setup *se
 
 struct operations *steer_status_operations(struct steer_status *status, const struct steer_setup *setup)
 {
-	static const struct steer_registry none = { .directory = -1 };
-	const struct steer_registry *registry = &none;
+	const struct steer_registry *registry = setup->registry.own ? &setup->registry : &status->apart;
 
 	if (status->operations)
 		return status->operations;
-	if (setup && !setup->registry.own)
+	if (!setup->registry.own)
 		open_apart(status, setup);
-	if (setup)
-		registry = setup->registry.own ? &setup->registry : &status->apart;
 	status->operations = steer_operations_make(registry);
 	write_running(status, registry);
 	return status->operations;
-}
-
-static void remove_running(const struct steer_registry *registry)
-{
-	static const char kinds[] = { 't', 'o' };
-	char name[STEER_FOLDER_NAME_BYTES];
-
-	for (size_t i = 0; i < sizeof(kinds) && registry->directory >= 0; i++) {
-		steer_folder_name(kinds[i], registry->id, name);
-		unlinkat(registry->directory, name, 0);
-	}
 }
 
 /* At the end of the process: nothing is said any more. */

@@ -20,7 +20,7 @@
 #define STEER_JOB_VARIABLE "_TRIBUTARY_JOB"
 
 struct steer_status {
-	const struct params *params;
+	const struct params *params; /* NULL: not begun */
 	struct job_process process;
 	struct job_comm comms[JOB_COMMS];
 	size_t comm_count;
@@ -29,13 +29,16 @@ struct steer_status {
 	char text[JOB_TEXT_BYTES + OPERATIONS_TEXT_BYTES]; /* being written */
 };
 
-/* After the setup. Also moves what killed processes have left. */
+/*
+ * After the setup, and again after another one: what is counted goes on, but others see it only at the end. Also moves what
+ * killed processes have left. One that was not begun is of zeroes.
+ */
 void steer_status_begin(const struct params *params, const struct params_source *source,
 			const struct steer_setup *setup, struct steer_status *ret);
 /* By the rank that a decision names first. */
 void steer_status_add(struct steer_status *status, const struct steer_setup *setup,
 		      const struct steer_decision *decision);
-/* Where to count; the first call makes it. setup NULL: it is not done. NULL: no memory. */
+/* Where to count; the first call makes it. NULL: no memory. */
 struct operations *steer_status_operations(struct steer_status *status, const struct steer_setup *setup);
 /* Before the registry is closed. */
 void steer_status_end(struct steer_status *status, struct steer_setup *setup);
