@@ -72,9 +72,9 @@ struct ranks_search {
 };
 struct ranks_search ranks_search_defaults(void);
 /*
- * Sought, each where the ones before are equal: the least for tensor groups, rings, trees, pipelines; and of each the
- * least time of the slowest link, then of all uplinks, then crossings. hosts[host_count]: those that there are, at least
- * ranks_hosts; ret[ranks_hosts]. -EINVAL, -ENOMEM.
+ * Sought, each where the ones before are equal: the least time of the slowest link for tensor groups, rings, trees,
+ * pipelines; then, of each, of all uplinks, and crossings. Of the best, the simulator's fastest. hosts[host_count]: those
+ * that there are, at least ranks_hosts; ret[ranks_hosts]. -EINVAL, -ENOMEM.
  */
 int ranks_order(const struct simulate_fabric *fabric, const struct ranks_layout *layout, const uint32_t *hosts,
 		size_t host_count, const struct ranks_search *search, uint32_t *ret);

@@ -18,11 +18,13 @@ struct ranks_model {
 	size_t hosts;
 	struct ranks_edge *edges;
 	size_t edge_count;
-	uint32_t *first_of, *edges_of; /* edges of place p: edges_of[first_of[p]] … [first_of[p + 1] - 1] */
+	size_t first_edge[RANKS_PHASE_COUNT + 1];
+	uint32_t *first_of, *edges_of; /* of phase × hosts + place = p: edges_of[first_of[p]] … [first_of[p + 1] - 1] */
 	double *s_per_B;               /* of each link; 0: it bounds nothing */
-	double *load_B;                /* [phase × links], of the order */
+	double *load_B;                /* [phase × links], of its order */
 	double *kept_B;                /* the same when ranks_model_keep was called */
-	uint32_t *order;
+	bool moved[RANKS_PHASE_COUNT]; /* since then */
+	uint32_t *order; /* [phase × hosts]: an order that is worse in one phase is never counted in the next */
 	size_t links, first_uplink;
 	double steps; /* links that were looked at so far */
 };
@@ -30,13 +32,11 @@ struct ranks_model {
 int ranks_model_init(struct ranks_model *model, const struct simulate_fabric *fabric,
 		     const struct ranks_layout *layout);
 void ranks_model_fini(struct ranks_model *model);
-/* Goes to that order: loads change by the edges of the places that have another host, so a small step is cheap. */
-void ranks_model_go(struct ranks_model *model, const uint32_t *order);
+/* Of that order, which the phase's loads are of from then on. */
+struct ranks_cost ranks_model_cost(struct ranks_model *model, enum ranks_phase phase, const uint32_t *order);
 /* Loads are kept; and it is where it was when they were, at this order. */
 void ranks_model_keep(struct ranks_model *model);
 void ranks_model_back(struct ranks_model *model, const uint32_t *order);
-/* Of the order that it is at. */
-struct ranks_cost ranks_model_cost(struct ranks_model *model, enum ranks_phase phase);
 
 /*
  * Hosts by switch, with as many whole tensor groups in a leaf as there can be, and of these as many whole stages. seed 0:

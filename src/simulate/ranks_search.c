@@ -17,7 +17,7 @@
 
 enum { STARTS = 6, TRIES = 100, TRIES_A_HOST = 5, SIMULATED = 20, KICKS = 3, WAY_LINKS = 4 };
 #define ROUNDING 1e-6
-#define WORK     3.8  /* of a start: so many times what it takes to count as many orders anew as it tries while idle */
+#define WORK     3.7  /* of a start: so many times what it takes to count as many orders anew as it tries while idle */
 #define CLOSE    1e-3 /* times that differ by less are equal: the simulator's forms do */
 
 struct candidate {
@@ -33,13 +33,14 @@ struct search {
 	size_t all;                     /* hosts that there are */
 	uint32_t *tried;
 	struct candidate now, best[SIMULATED]; /* best: of unequal cost, the best first */
+	struct candidate given;
 	size_t best_count;
 	uint64_t state;
 };
 
 struct ranks_search ranks_search_defaults(void)
 {
-	return (struct ranks_search){ .all_orders = 7, .steps_most = 1.2e8 };
+	return (struct ranks_search){ .all_orders = 7, .steps_most = 2e8 };
 }
 
 static int compare(double a, double b)
@@ -49,12 +50,10 @@ static int compare(double a, double b)
 	return a < b ? -1 : 1;
 }
 
-static int compare_costs(const struct ranks_cost *a, const struct ranks_cost *b)
+static int compare_uplinks(const struct ranks_cost *a, const struct ranks_cost *b)
 {
-	int order = compare(a->worst_s, b->worst_s);
+	int order = compare(a->uplinks_s, b->uplinks_s);
 
-	if (!order)
-		order = compare(a->uplinks_s, b->uplinks_s);
 	return order ? order : compare(a->crossings, b->crossings);
 }
 
@@ -73,7 +72,9 @@ int ranks_compare(const struct ranks_search *search, const struct ranks_cost a[s
 	int order = 0;
 
 	for (int i = 0; !order && i < RANKS_PHASE_COUNT; i++)
-		order = compare_costs(&a[phases[i]], &b[phases[i]]);
+		order = compare(a[phases[i]].worst_s, b[phases[i]].worst_s);
+	for (int i = 0; !order && i < RANKS_PHASE_COUNT; i++)
+		order = compare_uplinks(&a[phases[i]], &b[phases[i]]);
 	return order;
 }
 
@@ -104,14 +105,15 @@ static int try_it(struct search *search)
 	struct ranks_cost cost[RANKS_PHASE_COUNT];
 	int order = 0;
 
-	ranks_model_go(&search->model, search->tried);
 	for (int i = 0; order <= 0 && i < RANKS_PHASE_COUNT; i++) {
 		enum ranks_phase phase = search->phases[i];
 
-		cost[phase] = ranks_model_cost(&search->model, phase);
+		cost[phase] = ranks_model_cost(&search->model, phase, search->tried);
 		if (!order)
-			order = compare_costs(&cost[phase], &search->now.cost[phase]);
+			order = compare(cost[phase].worst_s, search->now.cost[phase].worst_s);
 	}
+	if (!order)
+		order = ranks_compare(search->options, cost, search->now.cost);
 	if (order > 0) {
 		ranks_model_back(&search->model, search->now.order);
 		return order;
@@ -125,11 +127,9 @@ static int try_it(struct search *search)
 /* search->now.order, whatever it costs. */
 static void begin(struct search *search)
 {
-	ranks_model_go(&search->model, search->now.order);
 	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
-		search->now.cost[phase] = ranks_model_cost(&search->model, (enum ranks_phase)phase);
+		search->now.cost[phase] = ranks_model_cost(&search->model, (enum ranks_phase)phase, search->now.order);
 	ranks_model_keep(&search->model);
-	keep(search);
 }
 
 static void exchange(uint32_t *a, uint32_t *b, size_t count)
@@ -153,6 +153,7 @@ static void try_all(struct search *search, size_t count)
 {
 	if (count <= 1) {
 		begin(search);
+		keep(search);
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -253,6 +254,7 @@ static void improve(struct search *search, double steps_most)
 	size_t idle = 0, idle_most = TRIES + TRIES_A_HOST * search->model.hosts;
 
 	begin(search);
+	keep(search);
 	while (search->model.steps < steps_most) {
 		if (idle++ == idle_most) {
 			idle = 0;
@@ -261,6 +263,7 @@ static void improve(struct search *search, double steps_most)
 				move(search);
 			memcpy(search->now.order, search->tried, search->all * sizeof(*search->tried));
 			begin(search);
+			keep(search);
 		}
 		memcpy(search->tried, search->now.order, search->all * sizeof(*search->tried));
 		move(search);
@@ -272,22 +275,25 @@ static void improve(struct search *search, double steps_most)
 }
 
 /* Neighbours of one leaf in the order that people expect, if it costs no more. */
-static void tidy(struct search *search, uint32_t *order)
+static void tidy(struct search *search, struct candidate *candidate)
 {
 	size_t hosts = search->model.hosts;
+	uint32_t *order = search->tried;
 
-	if (search->options->given && !memcmp(order, search->options->given, hosts * sizeof(*order)))
+	if (search->options->given && !memcmp(candidate->order, search->options->given, hosts * sizeof(*order)))
 		return;
-	memcpy(search->now.order, order, search->all * sizeof(*order));
+	memcpy(search->now.order, candidate->order, search->all * sizeof(*order));
 	begin(search);
-	memcpy(search->tried, order, search->all * sizeof(*order));
+	memcpy(order, candidate->order, search->all * sizeof(*order));
 	for (size_t i = 1; i < hosts; i++)
-		for (size_t j = i; j > 0 && search->tried[j - 1] > search->tried[j] &&
-				   leaf_of(search, search->tried[j - 1]) == leaf_of(search, search->tried[j]);
+		for (size_t j = i;
+		     j > 0 && order[j - 1] > order[j] && leaf_of(search, order[j - 1]) == leaf_of(search, order[j]);
 		     j--)
-			exchange(&search->tried[j - 1], &search->tried[j], 1);
-	if (try_it(search) <= 0)
-		memcpy(order, search->tried, hosts * sizeof(*order));
+			exchange(&order[j - 1], &order[j], 1);
+	if (try_it(search) > 0)
+		return;
+	memcpy(candidate->order, search->now.order, search->all * sizeof(*order));
+	memcpy(candidate->cost, search->now.cost, sizeof(candidate->cost));
 }
 
 /* ---------------------------------------------------------------------------------------------------------- simulation */
@@ -301,31 +307,30 @@ static double simulated_s(const struct search *search, struct candidate *candida
 		return *time_s;
 	*time_s = candidate->cost[phase].worst_s * bytes;
 	/* Where it cannot be simulated the slowest link's time stands for it. */
-	if (*time_s < INFINITY && ranks_can_simulate(&search->model.layout, phase))
+	if (*time_s > 0 && *time_s < INFINITY && ranks_can_simulate(&search->model.layout, phase))
 		ranks_time(search->model.fabric, &search->model.layout, candidate->order, phase, bytes,
 			   SIMULATE_PIPELINED, time_s, &diag);
 	return *time_s;
 }
 
 /*
- * By the first phase in which the slowest links differ. No schedule is faster than its slowest link, so hardly any candidate
- * needs to be simulated.
+ * By the first phase whose times differ. No schedule is faster than its slowest link, so few candidates need to be
+ * simulated.
  */
 static bool is_faster(const struct search *search, struct candidate *candidate, struct candidate *best)
 {
 	for (int i = 0; i < RANKS_PHASE_COUNT; i++) {
 		enum ranks_phase phase = search->phases[i];
-		double least_s = candidate->cost[phase].worst_s * search->options->bytes, best_s;
+		double least_s = candidate->cost[phase].worst_s * search->options->bytes, best_s, time_s;
 
-		if (!compare(candidate->cost[phase].worst_s, best->cost[phase].worst_s)) {
-			int order = compare_costs(&candidate->cost[phase], &best->cost[phase]);
-
-			if (order)
-				return order < 0;
+		if (phase != RANKS_DATA_TREE && !compare(candidate->cost[phase].worst_s, best->cost[phase].worst_s))
 			continue;
-		}
-		best_s = simulated_s(search, best, phase) * (1 - CLOSE);
-		return least_s < best_s && simulated_s(search, candidate, phase) < best_s;
+		best_s = simulated_s(search, best, phase);
+		if (least_s > best_s)
+			return false;
+		time_s = simulated_s(search, candidate, phase);
+		if (fabs(time_s - best_s) > CLOSE * best_s)
+			return time_s < best_s;
 	}
 	return false;
 }
@@ -334,9 +339,13 @@ static struct candidate *choose(struct search *search)
 {
 	struct candidate *best = &search->best[0];
 
+	for (size_t i = 0; i < search->best_count; i++)
+		tidy(search, &search->best[i]);
 	for (size_t i = 1; search->options->bytes > 0 && i < search->best_count; i++)
 		if (is_faster(search, &search->best[i], best))
 			best = &search->best[i];
+	if (search->options->bytes > 0 && search->options->given && is_faster(search, &search->given, best))
+		best = &search->given;
 	return best;
 }
 
@@ -372,6 +381,9 @@ static int run(struct search *search, const uint32_t *hosts)
 		memcpy(search->now.order, search->options->given, needed * sizeof(*hosts));
 		r = complete(search, hosts);
 		begin(search);
+		keep(search);
+		memcpy(search->given.order, search->now.order, search->all * sizeof(*hosts));
+		memcpy(search->given.cost, search->now.cost, sizeof(search->now.cost));
 	}
 	if (needed == search->all && needed <= search->options->all_orders) {
 		memcpy(search->now.order, hosts, needed * sizeof(*hosts));
@@ -400,22 +412,19 @@ int ranks_order(const struct simulate_fabric *fabric, const struct ranks_layout 
 	if (r == 0 && search.model.hosts > host_count)
 		r = -EINVAL;
 	if (r == 0) {
-		orders = sys_zalloc((SIMULATED + 2) * host_count * sizeof(*orders));
+		orders = sys_zalloc((SIMULATED + 3) * host_count * sizeof(*orders));
 		r = orders ? 0 : -ENOMEM;
 	}
 	if (r == 0) {
 		search.tried = orders;
 		search.now.order = orders + host_count;
+		search.given.order = orders + 2 * host_count;
 		for (size_t i = 0; i < SIMULATED; i++)
-			search.best[i].order = orders + (i + 2) * host_count;
+			search.best[i].order = orders + (i + 3) * host_count;
 		r = run(&search, hosts);
 	}
-	if (r == 0) {
-		uint32_t *order = choose(&search)->order;
-
-		tidy(&search, order);
-		memcpy(ret, order, search.model.hosts * sizeof(*ret));
-	}
+	if (r == 0)
+		memcpy(ret, choose(&search)->order, search.model.hosts * sizeof(*ret));
 	sys_free(orders);
 	ranks_model_fini(&search.model);
 	return r;
