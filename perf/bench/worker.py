@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One rank. Reads a question a line, answers a line: {"wrong": n} for a check, {"us": t, "wrong": n} for a timing.
 
