@@ -13,7 +13,8 @@ ARM64_LIBRARIES := libc6-dev libcmocka-dev libhwloc-dev libexpat1-dev libjansson
 # The programs find loader and libraries there by themselves, whatever environment a test gives them.
 ARM64_LDFLAGS = --sysroot=$(ARM64_ROOT) -Wl,--dynamic-linker=$(ARM64_ROOT)/lib/ld-linux-aarch64.so.1 \
 	-Wl,--disable-new-dtags -Wl,-rpath,$(ARM64_ROOT)/usr/lib/aarch64-linux-gnu
-ARM64_MAKE = $(MAKE) O='$(ARM64_O)' CC=$(ARM64)gcc AR=$(ARM64)ar CFLAGS='--sysroot=$(ARM64_ROOT)' LDFLAGS='$(ARM64_LDFLAGS)' WERROR=1 V='$(V)'
+# qemu-user says that madvise(MADV_WIPEONFORK) works, and does nothing: a forked child is known by its process id alone.
+ARM64_MAKE = $(MAKE) O='$(ARM64_O)' CC=$(ARM64)gcc AR=$(ARM64)ar CFLAGS='--sysroot=$(ARM64_ROOT) -DTRIBUTARY_FORK_BY_PID' LDFLAGS='$(ARM64_LDFLAGS)' WERROR=1 V='$(V)'
 
 .PHONY: check-arm64 run-arm64
 check-arm64: deps-arm64 ## builds for arm64; units, conformance and fuzz corpora run under qemu-user (T=name: only those)
@@ -26,6 +27,9 @@ ARM64_NOT := unit/base/process:qemu-user_makes_/proc/self/stat_up unit/base/sys:
 	$(addsuffix :qemu-user_has_no_TCP_INFO,$(addprefix unit/clusterprobe/,clusterprobe data scripted) unit/command/cluster_measure) \
 	$(addsuffix :the_user_namespace_has_one_user,unit/daemon/privileges unit/daemon/program) \
 	unit/command/install:ldconfig_of_this_system_knows_no_libraries_for_arm64
+# Planning and statistics over thousands of machines: integers and doubles, of which smaller tests look at the same code.
+ARM64_SLOW := $(addprefix unit/plan/,bound direct machines machines_tuner make optimum) unit/measure/accuracy
+ARM64_NOT += $(if $(T),,$(ARM64_SLOW:%=%:takes_minutes_here,_T=NAME_runs_it))
 arm64_reason = $(subst _, ,$(word 2,$(subst :, ,$(filter $(1):%,$(ARM64_NOT)))))
 arm64_name = $(1:$(O)/tests/%_test=%)
 arm64_runs = $(foreach t,$(1),$(if $(filter $(call arm64_name,$(t)):%,$(ARM64_NOT)),,$(t)))

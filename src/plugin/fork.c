@@ -13,7 +13,7 @@ static const unsigned char by_pid_mark; /* always 0: ask for the process id ever
 
 static void *wiped_page_new(void)
 {
-#ifdef MADV_WIPEONFORK
+#if defined(MADV_WIPEONFORK) && !defined(TRIBUTARY_FORK_BY_PID)
 	unsigned char *page = mmap(NULL, MARK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (page == MAP_FAILED)

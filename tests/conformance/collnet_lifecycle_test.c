@@ -233,10 +233,6 @@ static void none_where_it_is_switched_off(void **state)
 static void forked_children_do_nothing(void **state)
 {
 	(void)state;
-	if (!runtime_wipes_on_fork()) {
-		print_message("skipped: qemu-user does not wipe the page by which a child is known\n");
-		skip();
-	}
 	run_crew("fork", 2, 6, "-");
 	run_crew("fork", 3, 12, "-");
 }

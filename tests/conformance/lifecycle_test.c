@@ -430,10 +430,6 @@ static void in_a_process_of_its_own(void **state)
 	struct peer peer;
 	int status;
 
-	if (!strncmp(run->role, "fork", 4) && !runtime_wipes_on_fork()) {
-		print_message("skipped: qemu-user does not wipe the page by which a child is known\n");
-		skip();
-	}
 	assert_int_equal(peer_start(run->role, run->version, &peer), 0);
 	status = peer_wait(&peer, CASE_MS);
 	if (status == -ETIMEDOUT)

@@ -12,9 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,23 +127,6 @@ uint64_t runtime_seed(void)
 bool runtime_long(void)
 {
 	return runtime_setting("TEST_LONG") != NULL;
-}
-
-bool runtime_wipes_on_fork(void)
-{
-	unsigned char *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int status = 0;
-	pid_t child;
-
-	if (page == MAP_FAILED || madvise(page, 1, MADV_WIPEONFORK) < 0)
-		return true; /* the plugin goes by the process id then */
-	*page = 1;
-	child = fork();
-	if (!child)
-		_exit(*page);
-	waitpid(child, &status, 0);
-	munmap(page, 1);
-	return status == 0;
 }
 
 bool runtime_sanitized(void)
@@ -266,9 +247,16 @@ static unsigned long status_number(const char *name)
 	return value;
 }
 
+static unsigned foreign_threads; /* there before the program is: qemu-user's own */
+
+__attribute__((constructor)) static void count_foreign_threads(void)
+{
+	foreign_threads = (unsigned)status_number("Threads:") - 1;
+}
+
 unsigned runtime_thread_count(void)
 {
-	return (unsigned)status_number("Threads:");
+	return (unsigned)status_number("Threads:") - foreign_threads;
 }
 
 size_t runtime_resident_bytes(void)

@@ -37,8 +37,6 @@ bool runtime_long(void);
 unsigned runtime_slow(void);
 /* Built with AddressSanitizer or ThreadSanitizer: memory counts mean nothing and everything is slower. */
 bool runtime_sanitized(void);
-/* False where madvise(MADV_WIPEONFORK) says that it works and does nothing, as qemu-user 7.2 does. Forks: no thread is there yet. */
-bool runtime_wipes_on_fork(void);
 
 uint64_t runtime_now_ns(void);
 /*
