@@ -570,7 +570,6 @@ static struct counted run(const struct tree *place, int version, const char *cho
 	assert_true(pid >= 0);
 	if (!pid) {
 		dup2(out[1], STDOUT_FILENO);
-		setenv("NCCL_COLLNET_ENABLE", "1", 1); /* for which processes must know each other */
 		setenv("TRIBUTARY_PROFILER", choice, 1);
 		setenv("TRIBUTARY_SHARED_DIR", place->root, 1);
 		setenv("TRIBUTARY_STATE_DIR", place->root, 1);
