@@ -2,31 +2,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the profiler half counts and times, against what NCCL and its program say themselves.
 
-    perf/profiler_nccl.py --fakerun PROGRAM --lib DIR [--plugin FILE] [--ranks N] [--rounds N] [--time]
+    perf/profiler_nccl.py --fakerun PROGRAM --lib DIR [--plugin FILE] [--ranks N] [--rounds N] [--time | --cost PLUGIN2]
 
 Needs an NCCL that moves data on simulated GPUs, which is not part of this repository: a launcher, and a folder with
 libnccl.so.2 and rankbench. Without them it says so and ends with status 77.
 
 Counts: after rounds of random operations, those of rank 0 by collective, size class, algorithm, protocol and channels must be
 those of NCCL's own lines (NCCL_DEBUG_SUBSYS=TUNING, on rank 0 alone), and the other ranks' must be rank 0's.
---time: the mean time of the samples of each size against the mean time that the program measures.
+--time: the mean time of the samples against the mean time that the program measures, within 5 %. It enqueues --rounds out of
+place at once, and as many in place when these have ended. So those in place are sampled where the others take 10 s, after
+which a window opens; by default there are as many as that needs.
+--cost: how much longer operations take while they are sampled: the program's times with TRIBUTARY_PROFILER=time over those
+with =count, in turns. PLUGIN2: built with windows that are always open (in src/plugin/profiler.h a first one after 0 ns, and
+each as long as the period).
 """
 
 import argparse
 import collections
 import pathlib
-import re
+import statistics
 import struct
-import subprocess
 import sys
 import tempfile
+
+import simulated_nccl
+from simulated_nccl import size_class
 
 COLLECTIVES = ["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", None, "Send", "Recv", "other"]
 ALGORITHMS = ["-", "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"]
 PROTOCOLS = ["-", "LL", "LL128", "SIMPLE"]
 MAGIC, COMMS, ROWS = 0x5452494F50530001, 64, 2048
-SKIPPED = 77
-TUNING = re.compile(r"NCCL INFO (\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}")
+WINDOW_S = 12  # until one opens, with some to spare
 
 
 def read_operations(path):
@@ -45,16 +51,11 @@ def read_operations(path):
     return rows, {"times": times, "lost": lost, "captured": captured}
 
 
-def size_class(size):
-    return (size - 1).bit_length() if size > 1 else 0
-
-
 def ncclsays(text, ranks, broadcasts):
     """By NCCL's lines: how many, and how many bytes. broadcasts: NCCL's events say how they run, as before 2.30."""
     counts = collections.defaultdict(lambda: [0, 0])
-    for func, size, algo, proto, low, high in TUNING.findall(text):
-        size = int(size) * (ranks if func in ("AllGather", "ReduceScatter") else 1)
-        channels = 0 if algo.startswith("COLLNET") else int(high) - int(low) + 1  # NCCL's events do not say it
+    for func, size, algo, proto, channels in simulated_nccl.choices(text, ranks):
+        channels = 0 if algo.startswith("COLLNET") else channels  # NCCL's events do not say it
         if func == "Broadcast" and not broadcasts:
             proto, channels = "-", 0
         row = counts[func, size_class(size), algo, proto, channels]
@@ -77,24 +78,12 @@ def by_rank(folder):
 
 
 def run(options, folder, environment, arguments):
-    given = {"NCCL_NET_PLUGIN": options.plugin, "NCCL_ENV_PLUGIN": options.plugin, "NCCL_COLLNET_ENABLE": "1",
-             "NCCL_ALGO": "", "NCCL_PROTO": "^LL128", "NCCL_P2P_LL_THRESHOLD": "", "NCCL_DEBUG": "INFO",
-             "NCCL_DEBUG_SUBSYS": "TUNING", "TRIBUTARY_SHARED_DIR": folder / "shared",
-             "TRIBUTARY_STATE_DIR": folder / "state", "TRIBUTARY_LOCAL_PROCESSES": options.ranks, **environment}
-    (folder / "shared").mkdir()
-    line = [options.fakerun, "-n", str(options.ranks), "--lib", options.lib, "--logs", folder / "logs"]
-    for name, value in given.items():
-        line += ["--env", f"{name}={value}"]
-    done = subprocess.run([str(word) for word in (*line, "--", options.lib / "rankbench", *arguments)],
-                          capture_output=True, text=True, timeout=options.limit, check=False)
-    if done.returncode or "wrong elements: 0" not in done.stdout and ", wrong 0" not in done.stdout:
-        sys.exit(f"the program failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    logs = [path.read_text(errors="replace") for path in sorted((folder / "logs").rglob("*")) if path.is_file()]
-    return done.stdout, "\n".join(logs)
+    return simulated_nccl.run(options, folder, {"NCCL_COLLNET_ENABLE": 1, "TRIBUTARY_LOCAL_PROCESSES": options.ranks,
+                                                **environment}, arguments)
 
 
 def counts(options, folder):
-    out, log = run(options, folder, {}, ["-S", options.rounds, "-e", options.most, "-o",
+    out, log = run(options, folder, {}, ["-S", options.rounds or 40, "-e", options.most, "-o",
                                          "allreduce,allgather,reducescatter,broadcast,reduce,sendrecv"])
     ranks = by_rank(folder / "shared")
     counted = {rank: {key: row[:2] for key, row in rows.items() if key[0] not in ("Send", "Recv")}
@@ -116,34 +105,64 @@ def counts(options, folder):
         sums["Send"] == sums["Recv"]
 
 
+def timed(options, folder, mode, rounds):
+    """AllReduces of one size: the program's mean time; of each rank that has samples the mean of them, and how many."""
+    out, _ = run(options, folder, {"TRIBUTARY_PROFILER": mode},
+                 ["-o", "allreduce", "-b", options.most, "-e", options.most, "-n", rounds, "-w", "5"])
+    samples = [(row[4] / row[2] / 1e3, row[2]) for rows, _ in by_rank(folder / "shared").values()
+               for row in rows.values() if row[2]]
+    return simulated_nccl.times_us(out)[0], samples
+
+
+def rounds_of(options, folder):
+    return options.rounds or max(20, int(WINDOW_S * 1e6 / timed(options, folder / "short", "count", 20)[0]))
+
+
 def times(options, folder):
-    out, _ = run(options, folder, {"TRIBUTARY_PROFILER": "time"},
-                 ["-o", "allreduce", "-b", options.most, "-e", options.most, "-n", options.rounds, "-w", "5"])
-    ranks = by_rank(folder / "shared")
-    measured = [float(line.split()[2]) for line in out.splitlines() if re.match(r"\s*\d+\s+\d+\s", line)]
-    least = min((row[4] / row[2] / 1e3, row[2]) for rows, _ in ranks.values() for row in rows.values() if row[2])
-    print(f"program: {measured} us; the ranks' samples: " + ", ".join(
-        f"{row[4] / row[2] / 1e3:.0f} us of {row[2]}" for rows, _ in ranks.values() for row in rows.values() if row[2]))
-    return abs(least[0] / measured[0] - 1) <= 0.05
+    rounds = rounds_of(options, folder)
+    ratios = []
+    for turn in range(options.turns):
+        measured, samples = timed(options, folder / str(turn), "time", rounds)
+        if not samples:
+            sys.exit(f"no operation was sampled: a window opens for 1 s with the first operation 10 s after the first "
+                     f"communicator; {rounds} --rounds of {measured:.0f} us were too few, or on a busy machine the first "
+                     "two operations in it, which are left out, took it all")
+        # The rank with the least time is the one that the others waited for.
+        ratios.append(min(samples)[0] / measured)
+        print(f"program: {measured:.0f} us; the ranks' samples: " +
+              ", ".join(f"{mean:.0f} us of {count}" for mean, count in samples))
+    print(f"samples over the program's mean: {statistics.median(ratios):.3f} (median of {len(ratios)})")
+    return abs(statistics.median(ratios) - 1) <= 0.05
+
+
+def cost(options, folder):
+    options.plugin = options.cost.resolve()
+    rounds = rounds_of(options, folder)
+    ratios = []
+    for turn in range(options.turns):
+        with_us, samples = timed(options, folder / f"{turn}-time", "time", rounds)
+        without_us, none = timed(options, folder / f"{turn}-count", "count", rounds)
+        if none or sum(count for _, count in samples) < rounds:
+            sys.exit(f"{options.cost} has no windows that are always open: {samples}, {none}")
+        ratios.append(with_us / without_us)
+        print(f"sampled {with_us:.0f} us, counted {without_us:.0f} us: {ratios[-1]:.3f}")
+    print(f"sampled over counted: {statistics.median(ratios):.3f} (median of {len(ratios)}, {min(ratios):.3f} to "
+          f"{max(ratios):.3f})")
+    return True
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fakerun", type=pathlib.Path)
-    parser.add_argument("--lib", type=pathlib.Path)
-    parser.add_argument("--plugin", default="build/libnccl-net-tributary.so", type=pathlib.Path)
-    parser.add_argument("--ranks", default=4, type=int)
-    parser.add_argument("--rounds", default=40, type=int)
+    simulated_nccl.add_arguments(parser, 4)
+    parser.add_argument("--rounds", type=int, help="of random groups (default: 40), or operations of --time and --cost")
     parser.add_argument("--most", default="4M", help="bytes of the largest operation")
-    parser.add_argument("--limit", default=300, type=int, help="seconds")
-    parser.add_argument("--time", action="store_true")
-    options = parser.parse_args()
-    if not (options.fakerun and options.lib and (options.lib / "libnccl.so.2").exists()):
-        print("skipped: no NCCL on simulated GPUs is named (--fakerun, --lib)")
-        sys.exit(SKIPPED)
-    options.plugin = options.plugin.resolve()
+    parser.add_argument("--turns", default=1, type=int, help="of --time and --cost: medians of so many")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--time", action="store_const", dest="check", const=times, default=counts)
+    mode.add_argument("--cost", type=pathlib.Path, metavar="PLUGIN2")
+    options = simulated_nccl.parse(parser)
     with tempfile.TemporaryDirectory() as name:
-        sys.exit(0 if (times if options.time else counts)(options, pathlib.Path(name)) else "FAILED")
+        sys.exit(0 if (cost if options.cost else options.check)(options, pathlib.Path(name)) else "FAILED")
 
 
 main()
