@@ -232,8 +232,8 @@ $(O)/perf/libnccl-net-sockets.so: $(O)/obj/perf/plugin/sockets.o
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $<
 
-# But for four, which measure our own kernels, plans and orders, and ask our tuner.
-$(O)/perf/reduce $(O)/perf/railpairs $(O)/perf/orders $(O)/perf/collectives: $(LIB)
+# But for these, which measure our own kernels, plans, orders and placements, and ask our tuner.
+$(O)/perf/reduce $(O)/perf/railpairs $(O)/perf/orders $(O)/perf/places $(O)/perf/collectives: $(LIB)
 
 $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@

@@ -15,13 +15,13 @@
 #include "base/random.h"
 #include "common/args.h"
 #include "common/clock.h"
+#include "common/clusters.h"
 #include "simulate/job.h"
 #include "simulate/ranks.h"
 #include "tributary/cluster.h"
 
-enum { TEXT_BYTES = 1 << 20, LEAVES_MOST = 32, ORDERS = 24 };
-#define HOST_BPS 3e9
-#define BYTES    1073741824.0
+enum { ORDERS = 24 };
+#define BYTES 1073741824.0
 
 struct scene {
 	struct simulate_fabric fabric;
@@ -34,45 +34,7 @@ static uint64_t state;
 
 static unsigned draw(unsigned low, unsigned high)
 {
-	return low + (unsigned)random_below(&state, high - low + 1);
-}
-
-static double uplink_Bps(double below_Bps)
-{
-	static const double ratios[] = { 0.5, 1, 1, 2, 2, 3, 4, 4, 8, 16 };
-
-	return fmax(below_Bps / ratios[draw(0, 9)], HOST_BPS / 4);
-}
-
-static void add_rates(FILE *text, double below_Bps)
-{
-	double up_Bps = uplink_Bps(below_Bps), down_Bps = draw(0, 3) ? up_Bps : uplink_Bps(below_Bps);
-
-	fprintf(text, " up=%.0f down=%.0f\n", up_Bps, down_Bps);
-}
-
-static void write_cluster(FILE *text, unsigned size)
-{
-	unsigned leaves = draw(2, size > 3 ? LEAVES_MOST : 8), pods = draw(0, 1) ? draw(2, 4) : 0, hosts = 0;
-	unsigned slow = draw(0, 1) ? draw(5, 40) : 0; /* per cent of half rate */
-
-	fputs("tributary-cluster 1\nswitch top\n", text);
-	for (unsigned i = 0; i < pods; i++) {
-		fprintf(text, "switch pod%u parent=top", i);
-		add_rates(text, HOST_BPS * leaves * size * 2 / pods);
-	}
-	for (unsigned i = 0; i < leaves; i++) {
-		unsigned count = draw(1, 4 * size);
-
-		if (pods)
-			fprintf(text, "switch leaf%u parent=pod%u", i, draw(0, pods - 1));
-		else
-			fprintf(text, "switch leaf%u parent=top", i);
-		add_rates(text, HOST_BPS * count);
-		for (unsigned j = 0; j < count; j++)
-			fprintf(text, "host h%u leaf=leaf%u rate=%.0f\n", hosts++, i,
-				draw(1, 100) <= slow ? HOST_BPS / 2 : HOST_BPS);
-	}
+	return clusters_number(&state, low, high);
 }
 
 /* Plain data parallelism, or Megatron's three, over at least half of the free hosts. */
@@ -96,19 +58,11 @@ static void draw_layout(struct scene *scene)
 
 static int scene_init(struct scene *scene, unsigned seed)
 {
-	static char text[TEXT_BYTES];
-	unsigned size = seed % 10 ? draw(1, 3) : draw(4, 8);
+	unsigned size = seed % 10 ? draw(1, 3) : draw(4, 8), taken = draw(0, 1) ? draw(10, 40) : 0;
 	struct cluster *cluster = NULL;
 	struct diag diag = { 0 };
-	FILE *file = fmemopen(text, sizeof(text), "w");
-	unsigned taken = draw(0, 1) ? draw(10, 40) : 0;
-	int r;
+	int r = clusters_draw(&state, size, &cluster, &diag);
 
-	if (!file)
-		return -1;
-	write_cluster(file, size);
-	fclose(file);
-	r = cluster_read(text, strlen(text), &cluster, &diag);
 	if (r == 0)
 		r = simulate_fabric_of_cluster(cluster, &scene->fabric, &diag);
 	cluster_free(cluster);

@@ -36,11 +36,11 @@ struct search {
 	uint32_t *free;     /* slots of each node that may be taken now */
 	uint32_t *free_below;
 	uint32_t *taken, *below; /* by the job: of each node, and of it and all below it */
-	uint32_t *best;
-	uint32_t *nodes; /* with free slots */
+	uint32_t *best;          /* [kept × nodes]: counts of each node, the best first */
+	uint32_t *nodes;         /* with free slots */
 	size_t node_count;
-	struct score best_score;
-	bool any;
+	struct score *scores; /* [most] */
+	size_t most, kept;
 };
 
 static double rate_of(const struct plan_place_job *job, double slot_Bps)
@@ -169,15 +169,26 @@ static int compare(const struct score *a, const struct score *b)
 	return 0;
 }
 
+/* Of equal ones the first is before the others. */
 static void consider(struct search *search)
 {
 	struct score score = score_of(search);
+	size_t at = search->kept, nodes = search->tree->node_count;
 
-	if (search->any && compare(&score, &search->best_score) >= 0)
+	while (at && compare(&score, &search->scores[at - 1]) < 0)
+		at--;
+	/* With slower slots allowed the same ways are found again. */
+	for (size_t i = at; i-- > 0 && !compare(&score, &search->scores[i]);)
+		if (!memcmp(&search->best[i * nodes], search->taken, nodes * sizeof(*search->best)))
+			return;
+	if (at == search->most)
 		return;
-	search->any = true;
-	search->best_score = score;
-	memcpy(search->best, search->taken, search->tree->node_count * sizeof(*search->best));
+	search->kept += search->kept < search->most;
+	memmove(&search->scores[at + 1], &search->scores[at], (search->kept - at - 1) * sizeof(score));
+	memmove(&search->best[(at + 1) * nodes], &search->best[at * nodes],
+		(search->kept - at - 1) * nodes * sizeof(*search->best));
+	search->scores[at] = score;
+	memcpy(&search->best[at * nodes], search->taken, nodes * sizeof(*search->best));
 }
 
 /* ------------------------------------------------------------------------------------------------------------ search */
@@ -314,11 +325,12 @@ static int search_init(struct search *search)
 	search->arrays = sys_zalloc_arrays(
 		(struct sys_array[]){ SYS_ARRAY(search->others_Bps, nodes), SYS_ARRAY(search->free, nodes),
 				      SYS_ARRAY(search->free_below, nodes), SYS_ARRAY(search->taken, nodes),
-				      SYS_ARRAY(search->below, nodes), SYS_ARRAY(search->best, nodes),
+				      SYS_ARRAY(search->below, nodes), SYS_ARRAY(search->best, search->most * nodes),
 				      SYS_ARRAY(search->nodes, nodes), SYS_ARRAY(search->first, nodes + 1),
 				      SYS_ARRAY(search->order, search->tree->slot_count),
-				      SYS_ARRAY(search->rates_Bps, search->tree->slot_count) },
-		10);
+				      SYS_ARRAY(search->rates_Bps, search->tree->slot_count),
+				      SYS_ARRAY(search->scores, search->most) },
+		11);
 	return search->arrays ? 0 : -ENOMEM;
 }
 
@@ -409,12 +421,12 @@ static void find_from_fastest(struct search *search)
 	}
 }
 
-static void take_slots(const struct search *search, uint32_t *ret)
+static void take_slots(const struct search *search, const uint32_t *best, uint32_t *ret)
 {
 	size_t count = 0;
 
 	for (uint32_t node = 0; node < search->tree->node_count; node++)
-		for (uint32_t i = 0; i < search->best[node]; i++) {
+		for (uint32_t i = 0; i < best[node]; i++) {
 			uint32_t slot = search->order[search->first[node] + i];
 			size_t at = count++;
 
@@ -424,10 +436,11 @@ static void take_slots(const struct search *search, uint32_t *ret)
 		}
 }
 
-int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
-	       const bool *busy, const struct plan_place_job *job, uint32_t *ret_slots, struct plan_place_result *ret)
+int plan_place_best(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
+		    const bool *busy, const struct plan_place_job *job, size_t most, uint32_t *ret_slots,
+		    struct plan_place_result *ret, size_t *ret_count)
 {
-	struct search search = { .tree = tree, .job = job };
+	struct search search = { .tree = tree, .job = job, .most = most };
 	bool *used = sys_zalloc((tree->slot_count + 1) * sizeof(*used));
 	int r = used ? search_init(&search) : -ENOMEM;
 
@@ -442,15 +455,25 @@ int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *
 		sort_free(&search, used);
 	if (r == 0 && job->count)
 		find_from_fastest(&search);
-	if (r == 0 && !search.any)
+	if (r == 0 && !search.kept)
 		r = -ENOSPC;
-	if (r == 0) {
-		take_slots(&search, ret_slots);
-		*ret = search.best_score.result;
+	for (size_t i = 0; r == 0 && i < search.kept; i++) {
+		take_slots(&search, &search.best[i * tree->node_count], ret_slots + i * job->count);
+		ret[i] = search.scores[i].result;
 	}
+	if (r == 0)
+		*ret_count = search.kept;
 	sys_free(search.arrays);
 	sys_free(used);
 	return r;
+}
+
+int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
+	       const bool *busy, const struct plan_place_job *job, uint32_t *ret_slots, struct plan_place_result *ret)
+{
+	size_t count;
+
+	return plan_place_best(tree, running, running_count, busy, job, 1, ret_slots, ret, &count);
 }
 
 void plan_place_queue(const struct plan_place_job *jobs, size_t count, size_t *ret)

@@ -64,6 +64,10 @@ struct plan_place_result {
  */
 int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
 	       const bool *busy, const struct plan_place_job *job, uint32_t *ret_slots, struct plan_place_result *ret);
+/* The same; the best of several, at most `most`: ret_slots[most × job->count], ret[most]. */
+int plan_place_best(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
+		    const bool *busy, const struct plan_place_job *job, size_t most, uint32_t *ret_slots,
+		    struct plan_place_result *ret, size_t *ret_count);
 /* The order in which jobs of a queue are placed: ret[count]. Peer-bound before host-bound, large before small. */
 void plan_place_queue(const struct plan_place_job *jobs, size_t count, size_t *ret);
 

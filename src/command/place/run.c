@@ -3,6 +3,7 @@
 #include "command/place/placing.h"
 
 #include "command/command.h"
+#include "simulate/places.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static int place_one(struct placing *placing, struct placing_job *job)
 	job->free = count_free(placing);
 	job->state = PLACING_WAITS;
 	if (r == 0 && job->job.count <= placing->tree.slot_count)
-		r = plan_place(&placing->tree, running, count, placing->busy, &job->job, job->slots, &job->result);
+		r = places_find(&placing->tree, running, count, placing->busy, &job->job, job->slots, &job->result);
 	if (r == 0 && job->job.count <= job->free && (placing->share || !job->result.shared))
 		job->state = PLACING_PLACED;
 	free(running);
