@@ -23,7 +23,8 @@ check-arm64: deps-arm64 ## builds for arm64; units, conformance and fuzz corpora
 	+$(Q)[ ! -e '$(ARM64_ROOT)/ready' ] || tests/gates/check-arm64 run $(ARM64_MAKE) T='$(T)' run-arm64
 
 # What cannot run so, and why ("_" for a space).
-ARM64_NOT := unit/base/process:qemu-user_makes_/proc/self/stat_up unit/base/sys:qemu-user_keeps_the_last_signals_for_itself \
+ARM64_NOT := $(addsuffix :qemu-user_makes_up_the_start_time_by_which_processes_are_known,unit/base/process \
+	$(addprefix unit/transport/pace/,arbiter arbiter_file)) unit/base/sys:qemu-user_keeps_the_last_signals_for_itself \
 	$(addsuffix :qemu-user_has_no_TCP_INFO,$(addprefix unit/clusterprobe/,clusterprobe data scripted) unit/command/cluster_measure) \
 	$(addsuffix :the_user_namespace_has_one_user,unit/daemon/privileges unit/daemon/program) \
 	unit/command/install:ldconfig_of_this_system_knows_no_libraries_for_arm64
