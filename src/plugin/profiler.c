@@ -55,7 +55,7 @@ static struct {
 	_Atomic unsigned window;    /* odd: open */
 	int time_events;
 	struct sample samples[SAMPLES];
-	_Atomic unsigned next_sample;
+	_Atomic unsigned next_sample, opened_at; /* opened_at: the next sample when the window opened */
 } profiler = { .lock = PTHREAD_MUTEX_INITIALIZER, .switch_ns = UINT64_MAX };
 
 /* What the handles of calls point to, by bits. The addresses are even: no channels' handles. */
@@ -108,11 +108,15 @@ static void windows_end(struct operations *operations)
 		mask_set(mask, profiler.time_events, false);
 }
 
-/* Only one thread makes each change. It may come late: one that finds the windows ended takes its change back. */
+/*
+ * Only one thread makes each change. It may come late: one that finds the windows ended takes its change back. Where NCCL's
+ * connecting takes longer than a window, nothing was sampled in it: it goes on, once.
+ */
 static void window_turn(void)
 {
 	uint64_t then_ns = atomic_load_explicit(&profiler.switch_ns, memory_order_relaxed), now_ns;
-	bool opens;
+	unsigned next_sample;
+	bool opens, goes_on;
 	int *mask;
 
 	if (then_ns == UINT64_MAX)
@@ -122,9 +126,15 @@ static void window_turn(void)
 	if (now_ns < then_ns || !mask)
 		return;
 	opens = !(atomic_load(&profiler.window) & 1);
+	next_sample = atomic_load(&profiler.next_sample);
+	goes_on = !opens && next_sample == atomic_load(&profiler.opened_at);
 	if (!atomic_compare_exchange_strong(&profiler.switch_ns, &then_ns,
-					    now_ns + (opens ? PLUGIN_PROFILER_WINDOW_NS
-							    : PLUGIN_PROFILER_PERIOD_NS - PLUGIN_PROFILER_WINDOW_NS)))
+					    now_ns + (opens || goes_on
+							      ? PLUGIN_PROFILER_WINDOW_NS
+							      : PLUGIN_PROFILER_PERIOD_NS - PLUGIN_PROFILER_WINDOW_NS)))
+		return;
+	atomic_store(&profiler.opened_at, goes_on ? next_sample - 1 : next_sample);
+	if (goes_on)
 		return;
 	atomic_fetch_add(&profiler.window, 1);
 	mask_set(mask, profiler.time_events, opens);

@@ -12,6 +12,7 @@
  *     PLUGIN_PROFILER_FIRST_NS after the first communicator, as graphs are mostly captured before. NCCL reads the mask
  *     of events again for each operation; whichever operation comes at or after a change's time makes it, so there is
  *     no thread.
+ *     A window in which nothing was sampled goes on for as long again: connecting took it all.
  *   - The first operation that is captured ends it for good. NCCL reads the mask before it says that an operation is
  *     captured: where a capture begins within a window, its first operation has a host function, and no other. And
  *     NCCL counts operations on the GPU, where replays count, and on the host, where they do not: from then on it would

@@ -509,6 +509,35 @@ static void times_are_those_of_windows(void **state)
 	}
 }
 
+/* NCCL connects in it; and in 2.30 it tells nothing of how broadcasts run. */
+static void a_window_without_samples_goes_on_once(void **state)
+{
+	const struct operation operation = { .count = 1000, .channels = 1 };
+	const struct operation broadcast = { .kind = 3, .count = 1000, .untold = true };
+	void *comm;
+
+	(void)state;
+	begin("time");
+	assert_int_equal(begin_comm(6, 1, RANKS, 0, &comm), NCCL_SUCCESS);
+	now_ns += PLUGIN_PROFILER_FIRST_NS;
+	time_operation(6, comm, &operation, 10);
+	now_ns += 2 * PLUGIN_PROFILER_WINDOW_NS;
+	for (unsigned i = 0; i < 3; i++)
+		time_operation(6, comm, &operation, 10);
+	count_samples();
+	assert_int_equal(sampled_count, 2);
+	now_ns += PLUGIN_PROFILER_WINDOW_NS;
+	time_operation(6, comm, &operation, 10);
+	assert_false(mask & NCCL_PROFILER_KERNEL_CH);
+	now_ns += PLUGIN_PROFILER_PERIOD_NS;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_null(start(6, comm, &broadcast));
+		assert_int_equal(!!(mask & NCCL_PROFILER_KERNEL_CH), i < 2);
+		now_ns += PLUGIN_PROFILER_WINDOW_NS;
+	}
+	end_comm(6, comm);
+}
+
 static void a_captured_operation_ends_the_times(void **state)
 {
 	struct operation operation = { .count = 1000, .channels = 1 };
@@ -539,25 +568,6 @@ static void a_captured_operation_ends_the_times(void **state)
 	count_samples();
 	assert_int_equal(sampled_count, 1);
 	end_comm(6, comm);
-}
-
-static void old_versions_have_no_times(void **state)
-{
-	const struct operation operation = { .count = 1000, .channels = 1 };
-	void *comm;
-
-	(void)state;
-	for (int version = OLDEST; version <= 4; version++) {
-		begin("time");
-		assert_int_equal(begin_comm(version, 1, RANKS, 0, &comm), NCCL_SUCCESS);
-		assert_int_equal(times(), OPERATIONS_TIMES_OLD);
-		for (unsigned i = 0; i < 200; i++) {
-			now_ns += NS_PER_S / 2;
-			assert_null(start(version, comm, &operation));
-			assert_int_equal(mask, COUNT_EVENTS);
-		}
-		end_comm(version, comm);
-	}
 }
 
 /* What NCCL may do when a communicator is aborted: starts without ends, ends without starts, ends after everything. */
@@ -669,8 +679,8 @@ int main(void)
 		cmocka_unit_test(rows_for_which_there_is_no_room_are_lost),
 		cmocka_unit_test(communicators_of_one_shape_follow_each_other),
 		cmocka_unit_test(times_are_those_of_windows),
+		cmocka_unit_test(a_window_without_samples_goes_on_once),
 		cmocka_unit_test(a_captured_operation_ends_the_times),
-		cmocka_unit_test(old_versions_have_no_times),
 		cmocka_unit_test(events_out_of_order_do_no_harm),
 		cmocka_unit_test(two_communicators_on_two_threads),
 		cmocka_unit_test(a_forked_child_counts_nothing),
