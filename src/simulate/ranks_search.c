@@ -224,6 +224,14 @@ static void move_beginning(struct search *search)
 	turn_round(search->tried, hosts);
 }
 
+/* Two calls: arguments are evaluated in an order that the compiler chooses, another one on arm64 than on x86-64. */
+static void exchange_spare(struct search *search, size_t hosts, size_t spares)
+{
+	size_t spare = hosts + simulate_draw(&search->state, spares), host = simulate_draw(&search->state, hosts);
+
+	exchange(&search->tried[host], &search->tried[spare], 1);
+}
+
 static void move(struct search *search)
 {
 	size_t hosts = search->model.hosts, spares = search->all - hosts;
@@ -239,8 +247,7 @@ static void move(struct search *search)
 	else if (kind < 12)
 		exchange_blocks(search, stage <= hosts ? stage : 1);
 	else if (kind < 14 && spares)
-		exchange(&search->tried[simulate_draw(&search->state, hosts)],
-			 &search->tried[hosts + simulate_draw(&search->state, spares)], 1);
+		exchange_spare(search, hosts, spares);
 	else
 		exchange_blocks(search, 1);
 }
