@@ -25,7 +25,8 @@ check-arm64: deps-arm64 ## builds for arm64; units, conformance and fuzz corpora
 # What cannot run so, and why ("_" for a space).
 ARM64_NOT := $(addsuffix :qemu-user_makes_up_the_start_time_by_which_processes_are_known,unit/base/process \
 	$(addprefix unit/transport/pace/,arbiter arbiter_file)) unit/base/sys:qemu-user_keeps_the_last_signals_for_itself \
-	$(addsuffix :qemu-user_has_no_TCP_INFO,$(addprefix unit/clusterprobe/,clusterprobe data scripted) unit/command/cluster_measure) \
+	$(addsuffix :qemu-user_has_no_TCP_INFO_and_not_all_socket_options,$(addprefix unit/clusterprobe/,clusterprobe data scripted) unit/command/cluster_measure \
+		$(addprefix unit/transport/tcp/,route socket)) \
 	$(addsuffix :the_user_namespace_has_one_user,unit/daemon/privileges unit/daemon/program) \
 	unit/command/install:ldconfig_of_this_system_knows_no_libraries_for_arm64
 # Planning and statistics over thousands of machines: integers and doubles, of which smaller tests look at the same code.
