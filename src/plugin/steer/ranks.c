@@ -275,6 +275,9 @@ static int table_of(const struct steer_thread *thread, const struct steer_shape 
 	if (!table ||
 	    (thread && !thread->record.tuning[kind])) /* a child of ncclCommShrink: the same on all its ranks */
 		return 0;
+	/* Without a table of its own, no other rank has a decision that names one. */
+	if (thread && thread->cannot_follow)
+		return refuse(why, "what the ranks of this host agreed on cannot be read");
 	if (!thread &&
 	    (!tuning->is_named || shape->host_count == 1)) /* it shares its parent's resources, as all its ranks do */
 		return 0;
@@ -325,8 +328,6 @@ int steer_tuning_of(const struct steer_shape *shape, const struct steer_agreed *
 			       : 0;
 	if (thread && thread->record.comm_id != shape->comm_id)
 		thread = NULL;
-	if (thread && thread->cannot_follow)
-		return refuse(why, "what the ranks of this host agreed on cannot be read");
 	if (thread && thread->has_decision && thread->decision.named && !tuning->is_named)
 		return refuse(why, "other ranks of this host have TRIBUTARY_TUNING with the name of a table: "
 				   "give it to all ranks (mpirun -x TRIBUTARY_TUNING)");
