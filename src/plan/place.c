@@ -43,7 +43,7 @@ struct search {
 	size_t most, kept;
 };
 
-static double rate_of(const struct plan_place_job *job, double slot_Bps)
+double plan_place_rate(const struct plan_place_job *job, double slot_Bps)
 {
 	return job->rate_Bps > 0 && job->rate_Bps < slot_Bps ? job->rate_Bps : slot_Bps;
 }
@@ -71,8 +71,8 @@ static int add_running(struct search *search, const struct plan_place_job *job)
 		const struct plan_place_slot *slot = &tree->slots[job->slots[i]];
 
 		search->taken[slot->node]++;
-		rate_Bps[slot->node] += rate_of(job, slot->rate_Bps);
-		most_Bps = fmax(most_Bps, rate_of(job, slot->rate_Bps));
+		rate_Bps[slot->node] += plan_place_rate(job, slot->rate_Bps);
+		most_Bps = fmax(most_Bps, plan_place_rate(job, slot->rate_Bps));
 	}
 	add_up(tree, search->taken, search->below);
 	for (size_t i = tree->node_count; i-- > 0;) {
@@ -363,7 +363,7 @@ static void sort_free(struct search *search, const bool *used)
 		for (uint32_t i = 0; i < tree->slot_count; i++) {
 			if (used[i] || tree->slots[i].node != node)
 				continue;
-			search->rates_Bps[end] = rate_of(search->job, tree->slots[i].rate_Bps);
+			search->rates_Bps[end] = plan_place_rate(search->job, tree->slots[i].rate_Bps);
 			search->order[end++] = i;
 		}
 	}

@@ -68,6 +68,8 @@ int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *
 int plan_place_best(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
 		    const bool *busy, const struct plan_place_job *job, size_t most, uint32_t *ret_slots,
 		    struct plan_place_result *ret, size_t *ret_count);
+/* What the job sends or receives at a slot of this rate, with nobody beside it. */
+double plan_place_rate(const struct plan_place_job *job, double slot_Bps);
 /* The order in which jobs of a queue are placed: ret[count]. Peer-bound before host-bound, large before small. */
 void plan_place_queue(const struct plan_place_job *jobs, size_t count, size_t *ret);
 

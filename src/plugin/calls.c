@@ -63,9 +63,9 @@ struct plugin_calls *plugin_calls_take(uint64_t comm_id)
 	struct plugin_calls *ret;
 
 	pthread_mutex_lock(&lock);
-	LIST_FOREACH(ret, &open_calls, next)
-	if (ret->comm_id == comm_id && pthread_equal(ret->thread, pthread_self()))
-		break;
+	for (ret = LIST_FIRST(&open_calls); ret; ret = LIST_NEXT(ret, next))
+		if (ret->comm_id == comm_id && pthread_equal(ret->thread, pthread_self()))
+			break;
 	if (ret)
 		ret->users++;
 	pthread_mutex_unlock(&lock);

@@ -26,17 +26,12 @@ struct network {
 	uint32_t links;
 };
 
-static double rate_of(const struct plan_place_job *job, double slot_Bps)
-{
-	return job->rate_Bps > 0 ? fmin(job->rate_Bps, slot_Bps) : slot_Bps;
-}
-
 static double slowest_slot_Bps(const struct plan_place_tree *tree, const struct plan_place_job *job)
 {
 	double rate_Bps = INFINITY;
 
 	for (size_t i = 0; i < job->count; i++)
-		rate_Bps = fmin(rate_Bps, rate_of(job, tree->slots[job->slots[i]].rate_Bps));
+		rate_Bps = fmin(rate_Bps, plan_place_rate(job, tree->slots[job->slots[i]].rate_Bps));
 	return rate_Bps;
 }
 
@@ -51,9 +46,9 @@ static void add_own_links(struct network *network, const struct plan_place_job *
 	const struct plan_place_tree *tree = network->tree;
 
 	for (size_t i = 0; i < flows_of(job); i++)
-		network->capacity_Bps[network->links++] = job->kind == PLAN_PLACE_HOST
-								  ? rate_of(job, tree->slots[job->slots[i]].rate_Bps)
-								  : slowest_slot_Bps(tree, job);
+		network->capacity_Bps[network->links++] =
+			job->kind == PLAN_PLACE_HOST ? plan_place_rate(job, tree->slots[job->slots[i]].rate_Bps)
+						     : slowest_slot_Bps(tree, job);
 }
 
 static int add_flow(struct network *network, size_t count)

@@ -275,7 +275,7 @@ static int table_of(const struct steer_thread *thread, const struct steer_shape 
 	if (!table ||
 	    (thread && !thread->record.tuning[kind])) /* a child of ncclCommShrink: the same on all its ranks */
 		return 0;
-	/* Without a table of its own, no other rank has a decision that names one. */
+	/* A rank without tables has returned: all of a host have the same ones, or its decision has none. */
 	if (thread && thread->cannot_follow)
 		return refuse(why, "what the ranks of this host agreed on cannot be read");
 	if (!thread &&

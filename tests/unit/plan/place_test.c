@@ -17,6 +17,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include "unit/plan/place_tree.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,17 +31,6 @@ static uint64_t state;
 static unsigned draw(unsigned below)
 {
 	return (unsigned)random_below(&state, below);
-}
-
-static struct cluster *tree_of(const char *text, struct plan_place_tree *ret)
-{
-	struct cluster *cluster = NULL;
-	struct diag diag = { 0 };
-
-	if (cluster_read(text, strlen(text), &cluster, &diag) < 0)
-		fail_msg("%s in\n%s", diag.text, text);
-	assert_int_equal(plan_place_of_cluster(cluster, ret), 0);
-	return cluster;
 }
 
 /* Two switches of four, whose uplinks carry what two of them can. */
