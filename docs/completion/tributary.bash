@@ -179,6 +179,7 @@ _tributary()
 	status\ --jobs) kind=none ;;
 	status\ --from) kind=file ;;
 	status\ --profile) kind=file ;;
+	status\ --metrics) kind=directory ;;
 	cluster\ --exclude) kind=none ;;
 	cluster\ --html) kind=file ;;
 	cluster\ measure\ --out) kind=file ;;
@@ -279,7 +280,7 @@ _tributary()
 		env) options='--collnet --tuning --json --help' ;;
 		run) options='--collnet --tuning --help' kind=command ;;
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --tuning --mps --job --metric --higher --csv --report --json --help' kind=command ;;
-		status) options='--jobs --all --from --profile --json --help' ;;
+		status) options='--jobs --all --from --profile --json --metrics --help' ;;
 		top) options='--once --json --help' ;;
 		report) options='--json --help' kind=file ;;
 		cluster) options='--text --slurm --exclude --html --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;

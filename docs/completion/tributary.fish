@@ -143,6 +143,7 @@ complete -c tributary -n '__tributary_is status' -l all -d 'also those of other 
 complete -c tributary -n '__tributary_is status' -l from -r -F -d 'a capture, a hwloc XML file, an NCCL topology file or a machine\'s text form; a capture\'s folder, or one with a machine.topology; - for standard input; without it this machine'
 complete -c tributary -n '__tributary_is status' -l profile -r -F -d 'measured rates; without it the profile of this machine, if there is one that fits'
 complete -c tributary -n '__tributary_is status' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'
+complete -c tributary -n '__tributary_is status' -l metrics -x -a '(__fish_complete_directories)' -d 'print nothing: write what the collectives of running jobs took and what was predicted into a file there, for Prometheus'
 complete -c tributary -n '__tributary_is status' -l help -d 'this text'
 complete -c tributary -n '__tributary_is top' -l once -d 'print once, when rates are known'
 complete -c tributary -n '__tributary_is top' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'

@@ -49,7 +49,8 @@ struct command {
 	const char *help;  /* one line, a clause */
 	const char *about; /* sentences for --help and the man page; paragraphs end with a newline; NULL: none */
 	struct options_row options[COMMAND_OPTIONS_MAX + 1];
-	const char *example; /* a line for the shell, which a test runs */
+	const struct metrics_table *metrics; /* that it writes; NULL: none */
+	const char *example;                 /* a line for the shell, which a test runs */
 	/* Results go to out, complaints to stderr. Returns the exit status. */
 	int (*run)(const struct command_call *call, FILE *out);
 };

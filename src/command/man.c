@@ -145,6 +145,8 @@ static int print_command(const void *arg, FILE *out)
 	if (command->options[0].name)
 		fputs(".SH OPTIONS\n", out);
 	options_print_man(command->options, out);
+	if (command->metrics)
+		options_print_man_metrics(command->metrics, out);
 	print_statuses(out);
 	fputs(".SH EXAMPLES\n", out);
 	print_example(command->example, out);

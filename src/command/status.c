@@ -9,6 +9,7 @@
 #include "command/json.h"
 #include "command/print/units.h"
 #include "command/status/measured.h"
+#include "command/status/metrics.h"
 #include "command/term.h"
 
 #include <errno.h>
@@ -256,6 +257,7 @@ static int add_measured(const struct command_call *call, const struct jobs *jobs
 
 static int print(const struct command_call *call, const struct jobs *jobs, size_t most, FILE *out)
 {
+	const char *folder = command_value(call, "metrics");
 	bool all = command_given(call, "all");
 	struct shown shown;
 	struct answer first;
@@ -266,7 +268,9 @@ static int print(const struct command_call *call, const struct jobs *jobs, size_
 	if (status != COMMAND_OK)
 		goto fail;
 	answer(&shown, all, &first);
-	if (command_given(call, "json")) {
+	if (folder) {
+		status = status_metrics_write(shown.at, shown.measured, shown.count, folder);
+	} else if (command_given(call, "json")) {
 		json_t *list = json_array();
 
 		for (size_t i = 0; i < shown.count; i++)
@@ -292,6 +296,9 @@ static int run(const struct command_call *call, FILE *out)
 	uint64_t most = 0;
 	int status, r;
 
+	if (command_given(call, "metrics") && command_given(call, "json"))
+		return command_usage_error(call->command->name,
+					   "--metrics writes a file, and --json prints: give one of them");
 	if (command_number(call, "jobs", 1, JOBS_MAX, &most) != COMMAND_OK)
 		return COMMAND_USAGE;
 	command_load_params(&params);
@@ -321,7 +328,12 @@ const struct command command_status = {
 		     { "all", NULL, "also those of other hosts, where the state directory is shared", NULL },
 		     COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
-		     COMMAND_OPTION_JSON },
+		     COMMAND_OPTION_JSON,
+		     { "metrics", "FOLDER",
+		       "print nothing: write what the collectives of running jobs took and what was predicted into a "
+		       "file there, for Prometheus",
+		       NULL } },
+	.metrics = status_metrics_tables,
 	.example = "tributary status",
 	.run = run,
 };

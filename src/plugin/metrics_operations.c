@@ -60,7 +60,15 @@ static unsigned size_of(unsigned size_class)
 
 static const char *known(const char *word)
 {
-	return word[0] == '-' ? "" : word;
+	return word && word[0] != '-' ? word : "";
+}
+
+void plugin_metrics_label_operation(char labels[static METRICS_LABELS_BYTES], int collective, int algorithm,
+				    int protocol)
+{
+	metrics_label(labels, "collective", known(operations_collective_word(collective)));
+	metrics_label(labels, "algorithm", known(tuning_algorithm_word(algorithm)));
+	metrics_label(labels, "protocol", known(tuning_protocol_word(protocol)));
 }
 
 struct list {
@@ -89,9 +97,7 @@ static struct series *series_of(struct list *list, const struct operations_line 
 	series = &list->at[list->count++];
 	*series = (struct series){ line->collective, line->algorithm, line->protocol, size, .count = 0 };
 	metrics_label(series->labels, "process", list->process);
-	metrics_label(series->labels, "collective", operations_collective_word(line->collective));
-	metrics_label(series->labels, "algorithm", known(tuning_algorithm_word(line->algorithm)));
-	metrics_label(series->labels, "protocol", known(tuning_protocol_word(line->protocol)));
+	plugin_metrics_label_operation(series->labels, line->collective, line->algorithm, line->protocol);
 	metrics_label(series->labels, "up_to", sizes[size]);
 	return series;
 }

@@ -23,6 +23,9 @@ enum {
 extern const struct metrics_row plugin_metrics_operations_counts[], plugin_metrics_operations_times[],
 	plugin_metrics_operations_rest[];
 
+/* The labels collective, algorithm, protocol: "" where NCCL did not say. */
+void plugin_metrics_label_operation(char labels[static METRICS_LABELS_BYTES], int collective, int algorithm,
+				    int protocol);
 /* process: the value of that label. Series for times are there from the start where any are taken, so that rates see them grow. */
 void plugin_metrics_operations_print(const struct operations *operations, const char *process, struct text *out);
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """dashboard_test.py BUILD: Debian's Prometheus scrapes tributaryd, which aggregates for three ranks on emulated hosts, and the
-files of these and of two ranks that only count operations (perf/profiler --play), served as node exporter serves them.  Every query of packaging/grafana/tributary.json returns data, promtool
-accepts the texts, the man pages list what they have, and `tributary top` reads both."""
+files of these and of two ranks that only count operations (perf/profiler --play), with what `tributary status --metrics` says of
+them, served as node exporter serves them.  Every query of packaging/grafana/tributary.json returns data, promtool accepts the texts,
+the man pages list what they have, and `tributary top` reads both."""
 
 import contextlib
 import http.server
@@ -10,6 +11,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +26,7 @@ BUILD = pathlib.Path(sys.argv[1]).resolve()
 RANKS, PATIENCE_S = 3, 120
 PLAYERS_NS = (2000000, 3000000)  # how long their AllReduces take, by the events that they send
 processes = []
+environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIBUTARY_")}
 # What this load must show; of the others any value is data.
 # AllGathers have eight times as many bytes, in half of the time; the bus carries 7/8 of them.
 EXACTLY = {"Bus bandwidth": 7 * (2 << 20) / (PLAYERS_NS[0] / 2e9), "Mean time": PLAYERS_NS[0] / 1e9, "Wait for the last rank": (PLAYERS_NS[1] - PLAYERS_NS[0]) / 1e9}
@@ -34,6 +37,13 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def status(folder):
+    """What the file says of running jobs, if they had the GPUs of this machine."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run([BUILD / "tributary", "status", "--metrics", folder, "--from", SOURCE / "topo/two-level-8gpu/machine.topology"], env=environment, check=True)
+    return merged(folder)
 
 
 def merged(folder):
@@ -106,7 +116,7 @@ def queries():
             yield panel["title"], target["expr"].replace("$__rate_interval", "30s").replace("$instance", ".*")
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
-            yield "variable " + variable["name"], re.match(r"label_values\((\w+),", variable["query"]["query"])[1]
+            yield "variable " + variable["name"], re.match(r"label_values\((.+), \w+\)", variable["query"]["query"])[1]
 
 
 def has_data(prometheus, title, expression):
@@ -121,10 +131,15 @@ def has_data(prometheus, title, expression):
 def check(folder, ports, prometheus):
     files, service = folder / "files", f"http://127.0.0.1:{ports['metrics']}/metrics"
     until("the files of all ranks", lambda: len(list(files.glob("*.prom"))) == RANKS + len(PLAYERS_NS))
+    predicted = folder / "predicted"
+    until("predictions for AllReduce and AllGather", lambda: status(predicted).count("\ntributary_collective_predicted_seconds{") == 2)
+    shutil.copy(next(predicted.iterdir()), files)
     until("a group of the aggregator", lambda: "\ntributaryd_groups 1\n" in get(service))
     promtool(get(service))
     promtool(merged(files))
-    for page, text in (("man7/tributary-env.7", merged(files)), ("man8/tributaryd.8", get(service))):
+    of_status = merged(predicted)
+    of_ranks = "".join(line for line in merged(files).splitlines(keepends=True) if line not in of_status)
+    for page, text in (("man1/tributary-status.1", of_status), ("man7/tributary-env.7", of_ranks), ("man8/tributaryd.8", get(service))):
         if man_names(page) != names(text):
             raise SystemExit(f"docs/man/{page} and the metrics differ by {man_names(page) ^ names(text)}")
     count = 0
@@ -148,8 +163,7 @@ def main():
         # Cards so slow that the aggregator is worth using.
         (folder / "cluster").write_text("tributary-cluster 1\nswitch leaf\n" + "".join(f"host h{i} leaf=leaf rate=100MB/s\n" for i in range(RANKS)) + f"aggregator 127.0.0.1:{ports['control']} leaf=leaf rate=10GB/s\n")
         (folder / "prometheus.yml").write_text("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n" + "".join(f"- {{job_name: {job}, static_configs: [{{targets: ['127.0.0.1:{ports[job]}']}}]}}\n" for job in ("metrics", "files")))
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIBUTARY_")}
-        environment.update(TRIBUTARY_IF="lo", TRIBUTARY_NET="tcp", TRIBUTARY_SHARED_DIR=name)
+        environment.update(TRIBUTARY_IF="lo", TRIBUTARY_NET="tcp", TRIBUTARY_SHARED_DIR=name, TRIBUTARY_STATE_DIR=name)
 
         def start(*command, **more):
             log = folder / f"log{len(processes)}"

@@ -266,13 +266,18 @@ static double bytes_most(const struct measured_row *row)
 	return ldexp(1, (int)row->of.size_class);
 }
 
+double measured_bus_bytes(const struct measured_row *row)
+{
+	if (!is_collective(row) || !row->of.rank_count)
+		return 0;
+	return predict_bus_factor((enum predict_collective)row->of.collective, row->of.rank_count) *
+	       (double)mean_bytes(row);
+}
+
 /* busbw of what takes so long; 0: not known. */
 static double rate_Bps(const struct measured_row *row, double time_us)
 {
-	if (time_us <= 0 || !is_collective(row) || !row->of.rank_count)
-		return 0;
-	return predict_bus_factor((enum predict_collective)row->of.collective, row->of.rank_count) *
-	       (double)mean_bytes(row) / (time_us / 1e6);
+	return time_us > 0 ? measured_bus_bytes(row) / (time_us / 1e6) : 0;
 }
 
 static const char *rate_words(double rate_Bps, char text[static UNITS_BYTES])

@@ -37,6 +37,8 @@ bool measured_has_times(const struct job *job);
 int measured_make(const struct job *job, const struct jobs *jobs, struct expect *expect, struct measured *ret);
 void measured_fini(struct measured *measured);
 
+/* Mean bytes of what was sampled, times the factor of nccl-tests; 0: it has none. */
+double measured_bus_bytes(const struct measured_row *row);
 /* The row by whose difference most time was lost; NULL: by none. */
 const struct measured_row *measured_worst(const struct measured *measured);
 /* "AllReduce of up to 64 MiB reaches 4.1 GB/s where 9.8 GB/s was predicted: " and why. */
