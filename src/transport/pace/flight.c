@@ -3,9 +3,25 @@
 
 #include <stdbool.h>
 
+enum { SPREAD_MOST = 16, FANOUT_DEPTH = 4 };
+
 static unsigned most_of(unsigned a, unsigned b)
 {
 	return a > b ? a : b;
+}
+
+unsigned pace_flight_spread(unsigned turns, unsigned hosts)
+{
+	unsigned spread = turns > 1 ? turns : hosts > PACE_FLIGHT_TREE_HOSTS ? hosts : 1;
+
+	return spread < SPREAD_MOST ? spread : SPREAD_MOST;
+}
+
+unsigned pace_flight_depth(unsigned turns, unsigned hosts)
+{
+	unsigned spread = pace_flight_spread(turns, hosts);
+
+	return turns > 1 || spread == 1 ? spread : FANOUT_DEPTH * spread;
 }
 
 uint64_t pace_flight_port_bytes(uint64_t rate_Bps)

@@ -17,8 +17,6 @@ enum {
 	DEFAULT_QUANTUM_BYTES = 32 << 10,
 	GRANTS_IN_BUDGET = 4, /* for each waiting flow: enough to share it, few enough to keep messages rare */
 	FLOWS_IN_SHARE = 2,   /* more flows than that take turns: each grant is a message and a wake-up at both ends */
-	SPREAD_MOST = 16,
-	TREE_HOSTS = 3,
 	LOOPS_IN_STALL = 8,
 	LATE_WAKES = 16,
 };
@@ -75,14 +73,14 @@ struct pace {
 	_Atomic bool one_sender; /* the same */
 };
 
-/* Hosts that this sender sends to at a time: 1 to SPREAD_MOST. A tree's are bounded as well without. */
 static unsigned spread_of(const struct pace_sender *sender)
 {
-	unsigned hosts = sender ? sender->spread : 0;
+	return sender ? pace_flight_spread(sender->spread, sender->hosts) : 1;
+}
 
-	if (hosts < 2)
-		hosts = sender && sender->hosts > TREE_HOSTS ? sender->hosts : 1;
-	return hosts < SPREAD_MOST ? hosts : SPREAD_MOST;
+static unsigned depth_of(const struct pace_sender *sender)
+{
+	return sender ? pace_flight_depth(sender->spread, sender->hosts) : 1;
 }
 
 static unsigned processes(const struct pace *pace)
@@ -266,7 +264,7 @@ static void flight_look(struct pace *pace)
 	 * What we send keeps our acknowledgements waiting: as much again is on its way without lying in our port's queue. Where
 	 * more than a tree's hosts send at a time, all of that may come at once after we sent.
 	 */
-	atomic_store_explicit(&pace->flight_spread, sends(pace) && hosts_lately(pace) <= TREE_HOSTS ? 2 : 1,
+	atomic_store_explicit(&pace->flight_spread, sends(pace) && hosts_lately(pace) <= PACE_FLIGHT_TREE_HOSTS ? 2 : 1,
 			      memory_order_relaxed);
 	atomic_store_explicit(&pace->flight_lasts,
 			      port_bytes(pace) >= pace_flight_port_bytes(pace_estimator_rate(&pace->estimator)),
@@ -475,9 +473,9 @@ void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t g
 uint64_t pace_flight(struct pace *pace, const struct pace_sender *sender)
 {
 	uint64_t bytes = atomic_load_explicit(&pace->flight_bytes, memory_order_relaxed);
-	unsigned spread = spread_of(sender);
+	unsigned depth = depth_of(sender);
 
-	return bytes * (spread > 1 ? spread : atomic_load_explicit(&pace->flight_spread, memory_order_relaxed));
+	return bytes * (depth > 1 ? depth : atomic_load_explicit(&pace->flight_spread, memory_order_relaxed));
 }
 
 bool pace_flight_lasts(struct pace *pace)
@@ -517,7 +515,7 @@ uint64_t pace_unscheduled(struct pace *pace, const struct pace_sender *sender)
 		return PACE_UNSCHEDULED_ALONE_BYTES;
 	bytes = atomic_load_explicit(&pace->unscheduled_bytes, memory_order_relaxed);
 	/* Not of those that take turns, which grants order. */
-	return sender && sender->spread < 2 ? min_u64(bytes * spread_of(sender), PACE_UNSCHEDULED_BYTES) : bytes;
+	return sender && sender->spread < 2 ? min_u64(bytes * depth_of(sender), PACE_UNSCHEDULED_BYTES) : bytes;
 }
 
 void pace_join(struct pace *pace, struct pace_sender *sender)

@@ -108,7 +108,7 @@ bool pace_has_waiting(struct pace *pace);
 /*
  * What each sender's kernel may have on its way at a time, because several compete for this device; 0: as much as it
  * likes. The caller tells its own kernel, which advertises no more. One that sends to several hosts may have as many times
- * more; one that is not known to counts twice where we send, too. Cheap, no lock.
+ * more, without turns four times that; one that is not known to counts twice where we send, too. Cheap, no lock.
  */
 uint64_t pace_flight(struct pace *pace, const struct pace_sender *sender);
 /*

@@ -63,13 +63,15 @@ static void senders_to_many_hosts_may_have_as_many_times_more(void **state)
 		pace_join(pace, &senders[i]);
 		pace_add(pace, &messages[i], 32 << 10, ++now_ns);
 	}
-	assert_int_equal(pace_flight(pace, &senders[0]), 7 * share);
-	assert_int_equal(pace_unscheduled(pace, &senders[0]), 7 * share);
+	assert_int_equal(pace_flight(pace, &senders[0]), 4 * 7 * share);
+	assert_int_equal(pace_unscheduled(pace, &senders[0]), PACE_UNSCHEDULED_BYTES); /* less than that */
+	senders[0].hosts = 4;
+	assert_int_equal(pace_unscheduled(pace, &senders[0]), 4 * 4 * share);
 	senders[0].hosts = 3; /* a tree's */
 	assert_int_equal(pace_flight(pace, &senders[0]), share);
 	assert_int_equal(pace_unscheduled(pace, &senders[0]), share);
 	senders[0].hosts = 200;
-	assert_int_equal(pace_flight(pace, &senders[0]), 16 * share);
+	assert_int_equal(pace_flight(pace, &senders[0]), 4 * 16 * share);
 	senders[0].spread = 2; /* takes turns */
 	assert_int_equal(pace_flight(pace, &senders[0]), 2 * share);
 	assert_int_equal(pace_unscheduled(pace, &senders[0]), share);
