@@ -17,12 +17,23 @@ void control_secret_forget(struct control_secret *secret)
 	__asm__ __volatile__("" : : "r"(secret) : "memory");
 }
 
-/* What is wrong with the file, and what to do about it. */
 static bool is_blank(uint8_t byte)
 {
 	return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
 
+/*
+ * The group's bit counts as others' but where this process reads by it: so kubelet mounts secrets into pods with fsGroup
+ * (root, that group, 0440).
+ */
+static bool seen_by_others(const struct stat *st)
+{
+	bool by_group = st->st_uid != geteuid() && st->st_gid == getegid();
+
+	return st->st_mode & (by_group ? 037U : 077U);
+}
+
+/* What is wrong with the file, and what to do about it. */
 static int check(const struct stat *st, const char *path, struct diag *diag)
 {
 	if (!S_ISREG(st->st_mode)) {
@@ -34,7 +45,7 @@ static int check(const struct stat *st, const char *path, struct diag *diag)
 			 (unsigned)st->st_uid);
 		return -EPERM;
 	}
-	if (st->st_mode & 077) {
+	if (seen_by_others(st)) {
 		diag_set(diag, 0, 0,
 			 "%.100s can be read or written by others (mode %04o): chmod 600 it, and make a "
 			 "new secret if they may have seen it",

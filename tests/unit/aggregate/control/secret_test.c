@@ -86,6 +86,41 @@ static void a_file_that_others_may_see_is_refused_with_the_remedy(void **state)
 	}
 }
 
+static int read_as(uid_t user, gid_t group, struct diag *diag)
+{
+	struct control_secret secret;
+	int r;
+
+	assert_int_equal(setegid(group), 0);
+	assert_int_equal(seteuid(user), 0);
+	r = read_it(&secret, diag);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(setegid(0), 0);
+	return r;
+}
+
+/* As kubelet mounts it with fsGroup: root's, that group's, 0440. */
+static void a_file_of_root_may_be_read_by_the_readers_own_group_and_no_other(void **state)
+{
+	static const mode_t refused[] = { 0460, 0450, 0444, 0442 };
+	struct diag diag;
+
+	(void)state;
+	put("0123456789abcdef", 16, 0440);
+	if (geteuid() != 0 || chown(path, 0, 7471) < 0) {
+		print_message("skipped: only root can give a file to a group\n");
+		skip();
+	}
+	assert_int_equal(chmod(tree.root, 0711), 0);
+	assert_int_equal(read_as(7471, 7471, &diag), 0);
+	assert_int_equal(read_as(0, 0, &diag), -EPERM); /* root needs no group to read it */
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		assert_int_equal(chmod(path, refused[i]), 0);
+		assert_int_equal(read_as(7471, 7471, &diag), -EPERM);
+		assert_non_null(strstr(diag.text, "by others"));
+	}
+}
+
 static void a_file_of_somebody_else_is_refused(void **state)
 {
 	struct control_secret secret;
@@ -141,6 +176,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_the_file_holds_is_the_secret_without_the_newline),
 		cmocka_unit_test(a_file_that_others_may_see_is_refused_with_the_remedy),
+		cmocka_unit_test(a_file_of_root_may_be_read_by_the_readers_own_group_and_no_other),
 		cmocka_unit_test(a_file_of_somebody_else_is_refused),
 		cmocka_unit_test(too_short_and_too_long_secrets_are_refused),
 		cmocka_unit_test(what_is_no_plain_file_is_refused_without_waiting),
