@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "cluster/file.h"
 #include "command/json.h"
+#include "plugin/steer/settings.h"
 #include "profile/fingerprint.h"
 #include "profile/profile.h"
 #include "profile/store.h"
@@ -107,11 +108,6 @@ static int add_library(struct env *env, bool *ret_has_env_name)
 	return COMMAND_OK;
 }
 
-static bool names_us(const char *value)
-{
-	return strstr(value, PLUGIN_NAME) != NULL; /* a list, a path, or the name */
-}
-
 /* By name, or by the library's path where NCCL would not find it by that name. The user's own value stays, with a note. */
 static void add_half(struct env *env, const char *variable, const char *value, const char *what)
 {
@@ -119,7 +115,7 @@ static void add_half(struct env *env, const char *variable, const char *value, c
 
 	if (!own)
 		add(env, variable, "%s", value);
-	else if (!names_us(own))
+	else if (!steer_settings_names_us(own))
 		snprintf(env->notes[env->note_count++], sizeof(env->notes[0]),
 			 "%s=%.100s stays as it is set, so NCCL does not load Tributary%s", variable, own, what);
 }
@@ -224,7 +220,7 @@ static bool wants_collnet(const struct params *params, const char *wish, struct 
 		why = "TRIBUTARY_DISABLE, TRIBUTARY_NET or TRIBUTARY_COLLNET switches it off";
 	else if (!strcmp(wish, "on"))
 		why = "it is wanted";
-	else if (!params->tuner || (tuner && *tuner && !names_us(tuner)))
+	else if (!params->tuner || (tuner && *tuner && !steer_settings_names_us(tuner)))
 		why = "the tuner that knows where it pays is not in use";
 	else if (params->net == NET_CHOICE_AUTO && has_active_rdma_port())
 		why = "NCCL's own RDMA transport carries the network";

@@ -39,11 +39,6 @@ __attribute__((format(printf, 5, 6))) static void add(struct list *list, const c
 	va_end(args);
 }
 
-static bool names_us(const char *value)
-{
-	return strstr(value, "tributary") != NULL;
-}
-
 /* Whether NCCL would load our environment half without a variable. */
 static bool is_default(void)
 {
@@ -57,14 +52,14 @@ static void find_plugins(struct list *list)
 {
 	const char *env = getenv("NCCL_ENV_PLUGIN"), *net = getenv("NCCL_NET_PLUGIN"), *name = getenv("NCCL_NET");
 
-	if (env && !names_us(env))
+	if (env && !steer_settings_names_us(env))
 		add(list, "NCCL_ENV_PLUGIN", true, true,
 		    "NCCL_ENV_PLUGIN=%.60s keeps NCCL from loading the environment half; set it to tributary", env);
 	else if (!env && !is_default())
 		add(list, "NCCL_ENV_PLUGIN", true, false,
 		    "nothing tells NCCL to load the environment half; NCCL_ENV_PLUGIN=tributary does, and "
 		    "`tributary run` sets it");
-	if (net && !names_us(net))
+	if (net && !steer_settings_names_us(net))
 		add(list, "NCCL_NET_PLUGIN", true, true,
 		    "NCCL_NET_PLUGIN=%.60s keeps NCCL from telling Tributary of communicators; set it to tributary",
 		    net);

@@ -6,6 +6,7 @@
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "plugin/steer/collnet.h"
+#include "plugin/steer/settings.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -73,7 +74,7 @@ static bool loads_this_plugin(void)
 {
 	const char *named = steer_get("NCCL_NET_PLUGIN");
 
-	return named ? strstr(named, "tributary") != NULL : path_locked() != NULL;
+	return named ? steer_settings_names_us(named) : path_locked() != NULL;
 }
 
 /* Under the lock. */

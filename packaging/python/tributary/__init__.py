@@ -40,7 +40,7 @@ def enable():
         raise RuntimeError("tributary: call enable() before torch.distributed.init_process_group")
     for variable in _VARIABLES:
         own = os.environ.get(variable)
-        if own and "tributary" not in own:
+        if own and not any("tributary" in os.path.basename(plugin) for plugin in own.split(",")):
             warnings.warn(f"{variable}={own} stays as it is set, so NCCL does not load Tributary by it", stacklevel=2)
         else:
             os.environ[variable] = path

@@ -46,12 +46,27 @@ static bool may_be_on(const struct params_source *source, const char *name)
 	return text && *text && strcmp(text, "0") != 0;
 }
 
+bool steer_settings_names_us(const char *plugins)
+{
+	static const char name[] = "tributary";
+	const char *item;
+	size_t bytes;
+
+	while (parse_list_next(&plugins, ',', &item, &bytes)) {
+		const char *slash = memrchr(item, '/', bytes), *file = slash ? slash + 1 : item;
+
+		if (memmem(file, bytes - (size_t)(file - item), name, sizeof(name) - 1))
+			return true;
+	}
+	return false;
+}
+
 /* Unset, NCCL looks for one in the net plugin's library. */
 static bool names_other_tuner(const struct params_source *source)
 {
 	const char *text = source->get("NCCL_TUNER_PLUGIN");
 
-	return text && *text && !strstr(text, "tributary");
+	return text && *text && !steer_settings_names_us(text);
 }
 
 /* A count of processes, or a rank. */

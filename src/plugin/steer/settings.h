@@ -51,6 +51,9 @@ struct steer_settings {
 /* local_processes: of the parameters; 0: ask the launcher's variables. */
 void steer_settings_read(const struct params_source *source, unsigned local_processes, struct steer_settings *ret);
 
+/* Whether NCCL_NET_PLUGIN or one like it names Tributary: a name or a path, or several with commas. The folder says nothing. */
+bool steer_settings_names_us(const char *plugins);
+
 /* SLURM's "4(x2),3": how many tasks the host of that number has. 0: not such a text, or no such host. */
 uint32_t steer_settings_slurm_tasks(const char *text, uint32_t node);
 

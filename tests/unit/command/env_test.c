@@ -161,19 +161,20 @@ static void another_plugin_stays_and_is_noted(void **state)
 	char text[4096];
 
 	(void)state;
-	setenv("NCCL_NET_PLUGIN", "other", 1);
+	setenv("NCCL_NET_PLUGIN", "/srv/tributary/other", 1);
 	setenv("NCCL_ENV_PLUGIN", "none", 1);
 	assert_false(has("", "NCCL_NET_PLUGIN"));
 	assert_false(has("", "NCCL_ENV_PLUGIN"));
 	assert_int_equal(program_run("env", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
-	assert_non_null(strstr(text, "# NCCL_NET_PLUGIN=other stays as it is set, so NCCL does not load Tributary"));
+	assert_non_null(strstr(
+		text, "# NCCL_NET_PLUGIN=/srv/tributary/other stays as it is set, so NCCL does not load Tributary"));
 	assert_non_null(strstr(text, "# NCCL_ENV_PLUGIN=none stays as it is set, so NCCL does not load Tributary"));
 	assert_int_equal(program_run("run true", PROGRAM_STDERR, text, sizeof(text)), 0);
-	assert_non_null(strstr(text, "tributary: NCCL_NET_PLUGIN=other stays"));
+	assert_non_null(strstr(text, "tributary: NCCL_NET_PLUGIN=/srv/tributary/other stays"));
 	assert_int_equal(program_run("run -- sh -c 'echo $NCCL_NET_PLUGIN $NCCL_ENV_PLUGIN'", PROGRAM_STDOUT, text,
 				     sizeof(text)),
 			 0);
-	assert_string_equal(text, "other none\n");
+	assert_string_equal(text, "/srv/tributary/other none\n");
 }
 
 /* Where only the library itself was copied, NCCL is told its path. */

@@ -455,7 +455,7 @@ static void each_setting_in_the_way_is_found(void **state)
 		bool total;
 	} cases[] = {
 		{ "NCCL_ENV_PLUGIN", "tributary", "none", true },
-		{ "NCCL_NET_PLUGIN", "/opt/libnccl-net-tributary.so", "other", true },
+		{ "NCCL_NET_PLUGIN", "/opt/libnccl-net-tributary.so", "/home/tributary/libnccl-net-ofi.so", true },
 		{ "NCCL_NET", "tributary", "IB", true },
 		{ "NCCL_TOPO_FILE", NULL, "file", true },
 		{ "NCCL_GRAPH_FILE", NULL, "file", true },

@@ -194,6 +194,7 @@ static void settings_of_nccl_are_read_as_it_reads_them(void **state)
 	assert_false(READ("NCCL_MULTI_RANK_GPU_ENABLE=0").shares_gpus);
 	assert_true(READ("NCCL_TUNER_PLUGIN=aws").other_tuner);
 	assert_false(READ("NCCL_TUNER_PLUGIN=tributary").other_tuner);
+	assert_true(READ("NCCL_TUNER_PLUGIN=/home/tributary/libnccl-tuner-aws.so").other_tuner);
 }
 
 /* What must be equal on all ranks of a host, or there is no plan. */
