@@ -42,7 +42,7 @@ static int become(const struct command_call *call, char *program, char *file)
 {
 	enum { BEFORE = 3 };
 	size_t count = options_count(call->command->options), rest = 0, end = BEFORE;
-	char **words;
+	char **words, *own = getenv("_TRIBUTARY_PYTHON"); /* the Python of the wheel that started this program */
 	int error;
 
 	while (call->rest && call->rest[rest])
@@ -50,7 +50,7 @@ static int become(const struct command_call *call, char *program, char *file)
 	words = calloc(BEFORE + 1 + count + 1 + rest + 1, sizeof(*words));
 	if (!words)
 		return command_failed(NULL, ENOMEM, "python3 cannot be run");
-	words[0] = (char[]){ "python3" };
+	words[0] = own && *own ? own : (char[]){ "python3" };
 	words[1] = (char[]){ "-B" }; /* nothing is written beside the files */
 	words[2] = file;
 	words[end++] = option_word("program", program);

@@ -352,6 +352,10 @@ class Whole(unittest.TestCase):
         self.assertIn("launcher ended with status 9", self.run_it(launcher=[self.launcher, "-x"])[2])
         self.assertRegex(self.run_it(whole=[PROGRAM, "bench", "--nccl-tests", "/nowhere"])[2], "^tributary: there is no nccl-tests in /nowhere: ")
 
+    def test_it_runs_with_the_python_of_the_wheel(self):
+        python = self.file("own-python", "#!/bin/sh\necho own $*\n")
+        self.assertRegex(self.run_it(whole=[PROGRAM, "bench", "--turns", "6"], _TRIBUTARY_PYTHON=python)[1], "^own -B .*/bench.py .*--turns=6")
+
     def assert_ended(self):
         with open(self.turns + ".pid", encoding="utf-8") as f:
             pid = int(f.read())

@@ -16,6 +16,8 @@ def main():
     if here and _numbers(here[0]) < _numbers(_build.COMMAND_GLIBC):
         sys.exit(f"tributary: the command needs glibc {_build.COMMAND_GLIBC}, this system has {here[0]}; "
                  "the plugin itself works here: python -c 'import tributary; tributary.enable()'")
+    if sys.executable:
+        os.environ["_TRIBUTARY_PYTHON"] = sys.executable  # for bench and tune: it has the PyTorch to be measured
     try:
         os.execv(command(), ["tributary"] + sys.argv[1:])
     except OSError as error:
