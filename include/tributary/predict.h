@@ -57,8 +57,9 @@ struct predict_graph { /* of rings, trees or chains */
 	double intra_GBps, inter_GBps; /* of each channel, as NCCL counts it: predict_speeds_of_set() */
 	double inter_latency_us;       /* that the graph adds to each step over the network */
 	enum topology_class intra_class, inter_class;
-	bool same_channels; /* all channels have the same order of GPUs */
-	bool at_first_gpu;  /* of trees: parent and children are all at the first GPU */
+	/* NCCL is told that channels are alike: it then charges Broadcast and Reduce one step, though they take all. */
+	bool same_channels;
+	bool at_first_gpu; /* of trees: parent and children are all at the first GPU */
 };
 enum predict_cpu { PREDICT_CPU_OTHER, PREDICT_CPU_INTEL, PREDICT_CPU_AMD };
 struct predict_communicator {

@@ -69,20 +69,6 @@ void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern
 	}
 }
 
-static bool all_the_same(const struct plan *plan, bool nics_too)
-{
-	const struct plan_channel *first = &plan->channels[0];
-
-	for (size_t i = 1; i < plan->channel_count; i++) {
-		const struct plan_channel *channel = &plan->channels[i];
-
-		if (memcmp(channel->order, first->order, plan->gpu_count) != 0 ||
-		    (nics_too && (channel->nic_in != first->nic_in || channel->nic_out != first->nic_out)))
-			return false;
-	}
-	return true;
-}
-
 static void graph_of_plan(const struct plan_set *set, enum plan_pattern pattern, const struct predict_speeds *speeds,
 			  struct predict_graph *ret)
 {
@@ -95,7 +81,6 @@ static void graph_of_plan(const struct plan_set *set, enum plan_pattern pattern,
 		.inter_GBps = speeds->inter_GBps,
 		.intra_class = plan->intra_class,
 		.inter_class = plan->inter_class,
-		.same_channels = all_the_same(plan, set->where != PLAN_ONE_HOST),
 		.at_first_gpu = pattern == PLAN_TREE && !set->tree_balanced,
 	};
 }

@@ -54,13 +54,6 @@ static int make_channel(const struct maker *maker, const struct plan *plan, cons
 	return 0;
 }
 
-static bool same_channel(const struct graph_xml_channel *a, const struct graph_xml_channel *b)
-{
-	return a->gpu_count == b->gpu_count && a->net_count == b->net_count &&
-	       !memcmp(a->gpus, b->gpus, a->gpu_count * sizeof(a->gpus[0])) &&
-	       !memcmp(a->nets, b->nets, a->net_count * sizeof(a->nets[0]));
-}
-
 static int make_graph(const struct maker *maker, const struct plan_set *set, enum plan_pattern pattern,
 		      struct graph_xml_graph *ret)
 {
@@ -88,14 +81,13 @@ static int make_graph(const struct maker *maker, const struct plan_set *set, enu
 	/* On one host NCCL has no way to a NIC and says PIX, as which LL128 is not refused for the network's sake. */
 	ret->inter_class = nets ? plan->inter_class : TOPOLOGY_CLASS_PIX;
 	ret->crossnic = nets && plan->crossnic;
-	ret->same_channels = true;
+	ret->same_channels = false; /* Broadcast and Reduce are charged each step, alike or not: they take it */
 	for (size_t i = 0; i < plan->channel_count; i++) {
 		int r = make_channel(maker, plan, &plan->channels[i], nets, &ret->channels[i]);
 
 		if (r < 0)
 			return r;
 		ret->channel_count++;
-		ret->same_channels = ret->same_channels && same_channel(&ret->channels[i], &ret->channels[0]);
 	}
 	return 0;
 }
@@ -115,7 +107,6 @@ static void make_heads(const struct graph_xml_graph *chain, struct graph_xml_gra
 		if (new)
 			ret->channels[ret->channel_count++] = chain->channels[i];
 	}
-	ret->same_channels = ret->channel_count == 1;
 }
 
 int graph_xml_of_set(const struct topology *topology, const struct plan_request *request, const struct plan_set *set,

@@ -28,6 +28,7 @@ struct channels_graph {
 	bool fallback; /* NCCL's, for want of anything better */
 	/* What NCCL believes of each channel, as it counts (of a tree, one way of a hop); 0: not NCCL's. */
 	double believed_intra_GBps, believed_inter_GBps;
+	bool believed_same; /* all channels have the same order of GPUs */
 };
 
 static inline size_t channels_count(const struct channels_graph *graph)

@@ -90,6 +90,7 @@ static int take_graph(struct dump *dump, struct graph_xml_graph *graph, enum pla
 	if (status != COMMAND_OK)
 		return status;
 	ret->graphs[pattern].copies = fold(graph);
+	ret->graphs[pattern].believed_same = graph->same_channels;
 	r = graph_xml_to_plan(ret->topology, dump->request, &dump->numbers, graph, &ret->graphs[pattern].plan, &diag);
 	if (r == 0) {
 		ret->graphs[pattern].plan.bound_Bps = 0;

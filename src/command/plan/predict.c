@@ -21,14 +21,6 @@ static double as_nccl_counts(const struct channels *channels, enum plan_pattern 
 	return (double)rate_Bps / 1e9;
 }
 
-static bool all_the_same(const struct plan *plan)
-{
-	for (size_t i = 1; i < plan->channel_count; i++)
-		if (memcmp(plan->channels[i].order, plan->channels[0].order, plan->gpu_count) != 0)
-			return false;
-	return true;
-}
-
 static struct predict_graph graph_of(const struct channels *channels, enum plan_pattern pattern, bool believed)
 {
 	const struct channels_graph *graph = &channels->graphs[pattern];
@@ -41,7 +33,7 @@ static struct predict_graph graph_of(const struct channels *channels, enum plan_
 		.inter_GBps = believed ? graph->believed_inter_GBps : GBps,
 		.intra_class = graph->plan.intra_class,
 		.inter_class = graph->plan.inter_class,
-		.same_channels = all_the_same(&graph->plan),
+		.same_channels = believed && graph->believed_same, /* really each step takes its time */
 		.at_first_gpu = pattern == PLAN_TREE && channels->request.gpu_count < 2,
 	};
 }

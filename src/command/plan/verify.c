@@ -140,6 +140,14 @@ int channels_verify_other(struct channels *channels, enum plan_pattern pattern, 
 	return r;
 }
 
+static bool all_the_same(const struct plan *plan)
+{
+	for (size_t i = 1; i < plan->channel_count; i++)
+		if (memcmp(plan->channels[i].order, plan->channels[0].order, plan->gpu_count) != 0)
+			return false;
+	return true;
+}
+
 int channels_estimate(const struct topology *topology, const struct plan_request *request, struct channels *ret)
 {
 	const struct ncclmodel_graph *made[2];
@@ -155,6 +163,7 @@ int channels_estimate(const struct topology *topology, const struct plan_request
 		ret->graphs[i].plan = made[i]->plan;
 		ret->graphs[i].copies = made[i]->copies;
 		ret->graphs[i].fallback = made[i]->fallback;
+		ret->graphs[i].believed_same = all_the_same(&made[i]->plan);
 		channels_believe(ret, (enum plan_pattern)i, made[i]->intra_GBps, made[i]->inter_GBps);
 		r = channels_verify_other(ret, (enum plan_pattern)i, &diag);
 	}

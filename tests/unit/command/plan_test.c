@@ -480,6 +480,23 @@ static void nominal_rates_are_not_called_real(void **state)
 	assert_null(strstr(text, "No link was measured"));
 }
 
+/* Alike or not, channels take as many steps. */
+static void check_no_size_is_slower(const char *path, const char *options)
+{
+	json_t *value = json_on("explain", path, options), *size;
+	size_t i;
+
+	json_array_foreach(json_object_get(value, "sizes"), i, size)
+	{
+		double ours_us = program_number(json_object_get(size, "tributary"), "time_us");
+		double nccl_us = program_number(json_object_get(size, "nccl"), "time_us");
+
+		if (ours_us > nccl_us * 1.001)
+			fail_msg("%s %s: %.2f us, NCCL's %.2f", path, options, ours_us, nccl_us);
+	}
+	json_decref(value);
+}
+
 static void every_reference_machine_is_explained(void **state)
 {
 	static const char *const machines[] = { "workstation-2gpu",      "single-root-4gpu", "dual-root-8gpu",
@@ -487,6 +504,7 @@ static void every_reference_machine_is_explained(void **state)
 						"p2p-off-4gpu",          "asymmetric-6gpu",  "nvlink-pairs-4gpu",
 						"two-switch-8gpu-sm120", "four-domains-8gpu" };
 	static const char *const options[] = { "", "--gpus 0-1", "--hosts 2", "--gpus 1 --hosts 2", "--hosts 4" };
+	static const char *const rooted[] = { "--collective broadcast", "--hosts 8 --collective reduce" };
 	char path[700];
 
 	(void)state;
@@ -495,6 +513,8 @@ static void every_reference_machine_is_explained(void **state)
 			snprintf(path, sizeof(path), "%s/topo/%s/machine.topology", program_source(), machines[i]);
 			json_decref(json_on("explain", path, options[k]));
 		}
+		for (size_t k = 0; k < sizeof(rooted) / sizeof(rooted[0]); k++)
+			check_no_size_is_slower(path, rooted[k]);
 	}
 }
 

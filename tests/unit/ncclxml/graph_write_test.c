@@ -59,7 +59,7 @@ static void no_escape(void *arg, int line)
 static const char one_host_text[] =
 	"<graphs version=\"1\">\n"
 	"  <graph id=\"0\" pattern=\"4\" crossnic=\"0\" nchannels=\"2\" speedintra=\"8\" speedinter=\"8\" "
-	"latencyinter=\"0\" typeintra=\"SYS\" typeinter=\"PIX\" samechannels=\"1\">\n"
+	"latencyinter=\"0\" typeintra=\"SYS\" typeinter=\"PIX\" samechannels=\"0\">\n"
 	CHANNEL("0", "0x3", "0x2", "0x1")
 	CHANNEL("0", "0x3", "0x2", "0x1")
 	"  </graph>\n"
