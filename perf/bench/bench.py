@@ -196,7 +196,7 @@ class Bench:
     def __init__(self, options, out):
         self.o, self.out = options, out
         self.cases, self.left_out, self.notes, self.failed_turns, self.networks = [], [], [], [], {}
-        self.ranks_seen, self.shown, self.why = set(), None, None
+        self.ranks_seen, self.shown, self.why, self.busy = set(), None, None, None
         tuning = ("--tuning", options.tuning) if getattr(options, "tuning", None) else ()
         self.env = asked(options.program, "env", *tuning, env=sides.given(os.environ))
         if not self.env:
@@ -269,8 +269,9 @@ class Bench:
         if self.worker == "plugins":
             self.note("no NCCL here: with Tributary is its plugin, without is a plugin that moves messages as NCCL's own sockets do, by the "
                       "faster of ring and tree; one interface a host")
-            if os.getloadavg()[0] > os.cpu_count():
-                self.note("other programs are busy here (load %.0f on %d cores): what takes CPU time looks slower" % (os.getloadavg()[0], os.cpu_count()))
+            if os.getloadavg()[0] > os.cpu_count():   # before ours are
+                self.busy = "other programs were busy (load %.1f on %d cores)" % (os.getloadavg()[0], os.cpu_count())
+                self.note(self.busy + ": what takes CPU time looks slower")
         try:
             launch.run(words, os.environ, self.o.timeout, self.take)
         except launch.Failed as e:
@@ -410,9 +411,10 @@ class Bench:
     def job_sentence(self):
         low, median, high = ratio = verdict.ratio_of(self.cases[0])
         kind = verdict.kind_of(ratio, self.margin)
-        said = "%.3f times as fast [%.3f, %.3f]" % (median, low, high)
-        return "your job: %s" % (said if kind > 0 else "slower, " + said if kind else "no difference beyond %s" % verdict.percent(
-            max(self.margin, 1 - low, high - 1))), kind < 0
+        said, hidden = "%.3f times as fast [%.3f, %.3f]" % (median, low, high), max(self.margin, 1 - low, high - 1)
+        if not kind:
+            said = "no difference beyond %s" % verdict.percent(hidden) if hidden <= verdict.UNCERTAIN else "too uncertain to tell, " + said
+        return "your job: %s" % ("slower, " + said if kind < 0 else said), kind < 0
 
     # ------------------------------------------------------------------------------------------------------------- results
 
@@ -421,7 +423,8 @@ class Bench:
         for side in sides.SIDES:
             if self.networks.get(side):
                 self.note("%s: %s" % (side, self.networks[side]))
-        return self.job_sentence() if self.worker == "job" else verdict.sentence(self.cases, self.margin)
+        said, is_slower = self.job_sentence() if self.worker == "job" else verdict.sentence(self.cases, self.margin)
+        return "%s; %s" % (said, self.busy) if self.busy else said, is_slower
 
     def as_json(self, sentence, with_values=False):
         return {"format": "tributary-bench 1", "sentence": sentence, "worker": self.worker, "launcher": self.o.launcher, "margin": self.margin,

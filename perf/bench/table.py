@@ -5,7 +5,7 @@ import statistics
 import verdict
 
 WIDTHS = (12, 12, 8, 7, 10, 8, 8, 7, 10, 8, 8, 7, 22)
-HEADER = ("size", "count", "type", "redop") + ("time", "algbw", "busbw", "#wrong") * 2 + ("ratio [95 %]",)
+HEADER = ("size", "count", "type", "redop") + ("time", "algbw", "busbw", "#wrong") * 2 + ("median of pairs [95 %]",)
 UNITS = ("(B)", "(elements)", "", "") + ("(us)", "(GB/s)", "(GB/s)", "") * 2 + ("times as fast",)
 
 

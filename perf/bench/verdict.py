@@ -11,6 +11,7 @@ import statistics
 
 MARGIN = 0.05
 MARGIN_EMULATED = 0.1   # hosts that share the cores of one machine: less than that may be the cores
+UNCERTAIN = 0.25   # a case that could hide more than that says nothing
 PAIRS_LEAST = 6   # with five, all five on one side of 1 are still chance in more than 5 % of all samples
 NAMES = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "all_to_all": "AlltoAll",
          "sendrecv": "sendrecv", "broadcast": "Broadcast", "reduce": "Reduce"}
@@ -51,11 +52,16 @@ def runs(ratios, kind, margin):
     kinds = [kind_of(r, margin) for r in ratios]
     bridged = [k or (kind if i and i + 1 < len(kinds) and kinds[i - 1] == kinds[i + 1] == kind and (ratios[i][1] - 1) * kind > margin else 0)
                for i, k in enumerate(kinds)]
+    return stretches([k == kind for k in bridged])
+
+
+def stretches(flags):
+    """(first, last) of each run of true ones."""
     found = []
-    for i, k in enumerate(bridged):
-        if k == kind and found and found[-1][1] == i - 1:
+    for i, flag in enumerate(flags):
+        if flag and found and found[-1][1] == i - 1:
             found[-1] = (found[-1][0], i)
-        elif k == kind:
+        elif flag:
             found.append((i, i))
     return found
 
@@ -87,11 +93,11 @@ def joined(words):
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def parts(by_operation, kind, margin):
+def parts(by_operation, runs_of):
     """"AllGather and ReduceScatter of 1 MiB: 0.92": operations that have the same ranges are said together."""
     groups = {}
     for operation, cases in by_operation.items():
-        found = runs([ratio for _, ratio in cases], kind, margin)
+        found = runs_of([ratio for _, ratio in cases])
         text = joined([range_text([size for size, _ in cases], *run) for run in found]) if found else ""
         if found:
             group = groups.setdefault(text, ([], []))
@@ -100,14 +106,22 @@ def parts(by_operation, kind, margin):
     return [((joined(names) + " " + text).rstrip(), span(ratios)) for text, (names, ratios) in groups.items()]
 
 
-def beyond(by_operation, ends, margin):
-    """" beyond 9 % (the least certain: AllGather of 64 KiB)": what the cases without a difference could hide."""
-    hidden = [(max(ends(ratio)), operation, size) for operation, cases in by_operation.items() for size, ratio in cases
-              if not kind_of(ratio, margin)]
-    most, operation, size = max(hidden, default=(0, None, 0))
+def undecided(by_operation, hidden, margin):
+    """
+    Of the cases without a difference: the most that they could hide, " (the least certain: AllGather of 64 KiB)" where that is more than
+    the margin, and the names of those that are too uncertain to count there. None in place of the most: these are all there are.
+    """
+    def is_uncertain(ratio):
+        return not kind_of(ratio, margin) and hidden(ratio) > UNCERTAIN
+    uncertain = [names for names, _ in parts(by_operation, lambda ratios: stretches([is_uncertain(r) for r in ratios]))]
+    rest = [(hidden(ratio), operation, size) for operation, cases in by_operation.items() for size, ratio in cases
+            if not kind_of(ratio, margin) and not is_uncertain(ratio)]
+    if uncertain and not rest:
+        return None, "", uncertain
+    most, operation, size = max(rest, default=(0, None, 0))
     if most <= margin:
-        return margin, ""
-    return most, " (the least certain: %s of %s)" % (NAMES.get(operation, operation), size_text(size))
+        return margin, "", uncertain
+    return most, " (the least certain: %s of %s)" % (NAMES.get(operation, operation), size_text(size)), uncertain
 
 
 def percent(share):
@@ -140,14 +154,14 @@ def sentence(cases, margin=MARGIN):
         return "no ratio: there is no pair of timings", True
     for found in by_operation.values():
         found.sort(key=lambda c: c[0])
-    faster, slower = parts(by_operation, 1, margin), parts(by_operation, -1, margin)
+    faster, slower = (parts(by_operation, lambda ratios, kind=kind: runs(ratios, kind, margin)) for kind in (1, -1))
     words = ["%s: %s times as fast" % part for part in faster]
     if slower:
         words.append("slower: " + ", ".join("%s, %s times" % part for part in slower))
-    elif faster:
-        most, least_certain = beyond(by_operation, lambda r: (1 - r[0],), margin)
-        words.append("nothing slower" + (" beyond %s%s" % (percent(most), least_certain) if least_certain else ""))
-    else:
-        most, least_certain = beyond(by_operation, lambda r: (1 - r[0], r[2] - 1), margin)
-        words.append("no difference beyond %s%s" % (percent(most), least_certain))
+    most, least_certain, uncertain = undecided(by_operation, lambda r: 1 - r[0] if faster or slower else max(1 - r[0], r[2] - 1), margin)
+    if uncertain:
+        words.append("too uncertain to tell: " + ", ".join(uncertain))
+    if most is not None and not slower:
+        rest = "nothing slower%s" % (" beyond " + percent(most) if least_certain else "") if faster else "no difference beyond " + percent(most)
+        words.append(("otherwise " if uncertain else "") + rest + least_certain)
     return "; ".join(words), bool(slower)

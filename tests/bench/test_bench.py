@@ -72,7 +72,19 @@ class Verdict(unittest.TestCase):
 
     def test_a_case_that_is_not_sure_does_not_cut_a_range(self):
         cases = [case("all_reduce", K, 1.3), case("all_reduce", 4 * K, 1.2, spread=0.5), case("all_reduce", 16 * K, 1.3)]
-        self.assertEqual(said(*cases), "AllReduce: 1.20 to 1.30 times as fast; nothing slower beyond 40 % (the least certain: AllReduce of 4 KiB)")
+        self.assertEqual(said(*cases), "AllReduce: 1.20 to 1.30 times as fast; too uncertain to tell: AllReduce of 4 KiB")
+        cases[1] = case("all_reduce", 4 * K, 1.2, spread=0.3)
+        self.assertEqual(said(*cases), "AllReduce: 1.20 to 1.30 times as fast; nothing slower beyond 16 % (the least certain: AllReduce of 4 KiB)")
+
+    def test_what_could_hide_more_than_a_quarter_is_no_finding(self):
+        wide = [case("all_reduce", 64 * K, 1.0, spread=0.6), case("all_gather", 64 * K, 0.9, spread=0.6), case("all_reduce", M, 1.0)]
+        gain = case("all_reduce", 4 * M, 1.5)
+        uncertain = "too uncertain to tell: AllReduce and AllGather of 64 KiB; otherwise "
+        self.assertEqual(said(*wide), uncertain + "no difference beyond 5 %")
+        self.assertEqual(said(*wide, gain), "AllReduce of 4 MiB: 1.50 times as fast; " + uncertain + "nothing slower")
+        self.assertEqual(said(wide[0], gain), "AllReduce of 4 MiB: 1.50 times as fast; too uncertain to tell: AllReduce of 64 KiB")
+        self.assertEqual(said(wide[0]), "too uncertain to tell: AllReduce of 64 KiB")
+        self.assertEqual(verdict.sentence([wide[0], case("sendrecv", M, 0.8)]), ("slower: sendrecv of 1 MiB, 0.80 times; too uncertain to tell: AllReduce of 64 KiB", True))
 
     def test_no_difference(self):
         self.assertEqual(said(case("all_reduce", M, 1.01), case("sendrecv", M, 0.99)), "no difference beyond 5 %")
@@ -423,6 +435,10 @@ class Whole(unittest.TestCase):
         status, out, _ = self.job("--metric", r"step=(\d+)", "--higher")
         self.assertEqual((status, out.splitlines()[-1]), (3, "your job: slower, 0.500 times as fast [0.500, 0.500]"))
         self.assertIn("wall time", self.job("--job")[1])
+        one = bench.Bench(bench.options_of(["--program", PROGRAM, "--job", "--", "true"]), None)
+        for spread, said_of_it in ((0.1, "no difference beyond 10 %"), (0.3, "too uncertain to tell, 1.000 times as fast [0.700, 1.300]")):
+            one.cases = [case("job", 0, 1.0, spread)]
+            self.assertEqual(one.job_sentence(), ("your job: " + said_of_it, False))
         self.assertRegex(self.job("--metric", r"step=(\d+)", "--tuning", "0123456789abcdef")[1], r"your job: 4\.000 times")
         self.assertRegex(self.job("--metric", r"speed=(\d+)")[2], "printed nothing on this host that matches --metric")
 
@@ -432,7 +448,14 @@ class Whole(unittest.TestCase):
         left_out = re.search("left out, as they would take longer.*", out)  # on a busy machine
         shown = [line for line in out.splitlines() if line.lstrip()[:1].isdigit()]
         self.assertEqual(len(shown) + (left_out[0].count(" of ") if left_out else 0), 10, out)
-        self.assertRegex(out.splitlines()[-1], "times|difference")
+        self.assertRegex(out.splitlines()[-1], "times|difference|uncertain")
+
+    def test_the_sentence_says_that_other_programs_were_busy(self):
+        for load, more in ((0, ""), (1.5, "; other programs were busy (load %.1f on %d cores)" % (os.cpu_count() + 1.5, os.cpu_count()))):
+            one = bench.Bench(bench.options_of(["--program", PROGRAM, "--worker", "plugins"]), None)
+            with unittest.mock.patch.object(os, "getloadavg", lambda load=load: (os.cpu_count() + load, 0, 0)), \
+                    unittest.mock.patch.object(launch, "run", lambda *_, one=one: one.show(case("all_reduce", M, 1.0))):
+                self.assertEqual(one.run(), ("no difference beyond 10 %" + more, False))
 
     def test_a_launcher_whose_ranks_say_nothing(self):
         err = self.run_it(whole=[PROGRAM, "bench", "--worker", "plugins", "--", "true"])[2]
