@@ -4,6 +4,7 @@
 #include "command/json.h"
 #include "command/term.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -27,6 +28,14 @@ void answer_print(const struct answer *answer, FILE *out)
 json_t *answer_json(const struct answer *answer)
 {
 	return json_text(answer->text);
+}
+
+void answer_weigh(struct answer_balance *balance, double gain)
+{
+	if (gain > 1)
+		balance->gained += log(gain);
+	else if (gain < 0.97)
+		balance->lost -= log(gain);
 }
 
 const char *answer_count(size_t count, const char *what, char text[static 48])

@@ -28,6 +28,18 @@ static inline bool answer_differs(double ratio)
 {
 	return ratio < 0.995 || ratio >= 1.005;
 }
+/*
+ * Many gains weighed together, each the old time over the new one: what is lost counts from 3 % on, so that neither a few
+ * sizes that are somewhat slower nor rounding give away what others gain.
+ */
+struct answer_balance {
+	double gained, lost; /* sums of logarithms */
+};
+void answer_weigh(struct answer_balance *balance, double gain);
+static inline bool answer_loses(const struct answer_balance *balance)
+{
+	return balance->lost > balance->gained;
+}
 /* "1 host", "2 hosts": the plural has an s. */
 const char *answer_count(size_t count, const char *what, char text[static 48]);
 

@@ -180,6 +180,7 @@ static double gain_of(const struct explained *explained, size_t size)
 /* The sizes at which most is gained, most is lost, and the last that can be compared. */
 struct compared {
 	size_t best, worst, last;
+	struct answer_balance balance;
 	bool any;
 };
 
@@ -191,11 +192,13 @@ static struct compared compare(const struct explained *explained)
 		if (!explained->by_size[i][0].known || !explained->by_size[i][1].known)
 			continue;
 		if (!compared.any)
-			compared = (struct compared){ .best = i, .worst = i, .any = true };
+			compared.best = compared.worst = i;
+		compared.any = true;
 		if (gain_of(explained, i) > gain_of(explained, compared.best))
 			compared.best = i;
 		if (gain_of(explained, i) < gain_of(explained, compared.worst))
 			compared.worst = i;
+		answer_weigh(&compared.balance, gain_of(explained, i));
 		compared.last = i;
 	}
 	return compared;
@@ -204,13 +207,19 @@ static struct compared compare(const struct explained *explained)
 static void answer_rates(const struct explained *explained, size_t size, struct answer *ret)
 {
 	double gain = gain_of(explained, size);
-	char bytes[UNITS_BYTES], ours[UNITS_BYTES], nccl[UNITS_BYTES];
+	const struct predict_choice *nccl = &explained->by_size[size][0].choice;
+	const struct predict_choice *ours = &explained->by_size[size][1].choice;
+	char bytes[UNITS_BYTES], rates[2][UNITS_BYTES];
 
-	units_GBps((uint64_t)(explained->by_size[size][0].choice.busbw_GBps * 1e9), nccl);
-	units_GBps((uint64_t)(explained->by_size[size][1].choice.busbw_GBps * 1e9), ours);
-	answer_add(ret, "%s of %s should %s %.2f times as %s with Tributary's channels: %s GB/s of busbw to NCCL's %s",
+	units_GBps((uint64_t)(nccl->busbw_GBps * 1e9), rates[0]);
+	units_GBps((uint64_t)(ours->busbw_GBps * 1e9), rates[1]);
+	answer_add(ret, "%s of %s should %s %.2f times as %s with Tributary's channels: ",
 		   predict_collective_word(explained->collective), units_size((double)sizes[size], bytes),
-		   gain < 1 ? "take" : "run", gain < 1 ? 1 / gain : gain, gain < 1 ? "long" : "fast", ours, nccl);
+		   gain < 1 ? "take" : "run", gain < 1 ? 1 / gain : gain, gain < 1 ? "long" : "fast");
+	if (strcmp(rates[0], rates[1]) != 0)
+		answer_add(ret, "%s GB/s of busbw to NCCL's %s", rates[1], rates[0]);
+	else
+		answer_add(ret, "%.1f us to NCCL's %.1f", ours->time_us, nccl->time_us);
 }
 
 static void answer_sizes(const struct explained *explained, const struct compared *compared, struct answer *ret)
@@ -235,8 +244,13 @@ static void answer_sizes(const struct explained *explained, const struct compare
 	if (!worst_is_slower)
 		answer_add(ret, ", and no size is slower");
 	else if (compared->worst != size)
-		answer_add(ret, ", but %s takes %.2f times as long", units_size((double)sizes[compared->worst], bytes),
-			   1 / gain_of(explained, compared->worst));
+		answer_add(ret, ", but %s takes %.2f times as long (%.1f us, not %.1f)",
+			   units_size((double)sizes[compared->worst], bytes), 1 / gain_of(explained, compared->worst),
+			   explained->by_size[compared->worst][1].choice.time_us,
+			   explained->by_size[compared->worst][0].choice.time_us);
+	if (best_differs && compared->best != size && gain_of(explained, size) < 1)
+		answer_add(ret, ", but %s runs %.2f times as fast", units_size((double)sizes[compared->best], bytes),
+			   gain_of(explained, compared->best));
 }
 
 /* What is said first, and what is to be done. */
@@ -252,7 +266,7 @@ static void answer(const struct explained *explained, struct answer *ret)
 	answer_sizes(explained, &compared, ret);
 	if (!explained->measured)
 		answer_add(ret, "; these are nominal rates: `tributary measure` finds what the links really carry.");
-	else if (gain_of(explained, compared.worst) < 0.995)
+	else if (answer_loses(&compared.balance))
 		answer_add(ret, ": set TRIBUTARY_STEER=topology, which leaves the channels to NCCL.");
 	else
 		answer_add(ret, "; nothing to set.");

@@ -47,6 +47,7 @@ static double gain_of(const struct channels_tuned *line)
 static void answer(const struct tuned *tuned, struct answer *ret)
 {
 	double best = 1, worst = 1;
+	struct answer_balance balance = { 0 };
 	const char *what[2] = { "", "" }; /* of the best, of the worst */
 	uint64_t bytes[2] = { 0, 0 };
 	char size[UNITS_BYTES];
@@ -60,6 +61,7 @@ static void answer(const struct tuned *tuned, struct answer *ret)
 			double gain = gain_of(&lines[i]);
 			int which = gain > best ? 0 : 1;
 
+			answer_weigh(&balance, gain);
 			if (gain <= best && gain >= worst)
 				continue;
 			*(which ? &worst : &best) = gain;
@@ -73,10 +75,9 @@ static void answer(const struct tuned *tuned, struct answer *ret)
 	else
 		answer_add(ret, "The same: without the tuner NCCL would choose as well for every collective and size");
 	if (answer_differs(worst))
-		answer_add(ret, ", but %s of %s takes %.2f times as long: TRIBUTARY_TUNER=0 switches the tuner off.",
-			   what[1], units_size((double)bytes[1], size), 1 / worst);
-	else
-		answer_add(ret, "; nothing to set.");
+		answer_add(ret, ", but %s of %s takes %.2f times as long", what[1], units_size((double)bytes[1], size),
+			   1 / worst);
+	answer_add(ret, answer_loses(&balance) ? ": TRIBUTARY_TUNER=0 switches the tuner off." : "; nothing to set.");
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
