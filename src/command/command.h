@@ -176,9 +176,9 @@ bool command_param_source(const struct params *params, size_t index, struct comm
 	{                                                                                                   \
 		"collnet", NULL, "NCCL has our collnet, as with NCCL_COLLNET_ENABLE=1; several hosts", NULL \
 	}
-#define COMMAND_OPTION_COLLNET_CLUSTER                                                                      \
-	{                                                                                                   \
-		"cluster", "FILE", "the same, and what the plugin makes of this cluster file's links", NULL \
+#define COMMAND_OPTION_COLLNET_CLUSTER                                                                 \
+	{                                                                                              \
+		"cluster", "FILE", "the same if this cluster file promises a gain, and how much", NULL \
 	}
 #define COMMAND_OPTION_EXCLUDE                                                                          \
 	{                                                                                               \

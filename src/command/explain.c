@@ -181,7 +181,7 @@ static double gain_of(const struct explained *explained, size_t size)
 struct compared {
 	size_t best, worst, last;
 	struct answer_balance balance;
-	bool any;
+	bool any, takes_collnet;
 };
 
 static struct compared compare(const struct explained *explained)
@@ -199,6 +199,7 @@ static struct compared compare(const struct explained *explained)
 		if (gain_of(explained, i) < gain_of(explained, compared.worst))
 			compared.worst = i;
 		answer_weigh(&compared.balance, gain_of(explained, i));
+		compared.takes_collnet |= explained->by_size[i][1].choice.algorithm == PREDICT_COLLNET_CHAIN;
 		compared.last = i;
 	}
 	return compared;
@@ -269,7 +270,7 @@ static void answer(const struct explained *explained, struct answer *ret)
 	else if (answer_loses(&compared.balance))
 		answer_add(ret, ": set TRIBUTARY_STEER=topology, which leaves the channels to NCCL.");
 	else
-		answer_add(ret, "; nothing to set.");
+		answer_add(ret, "; %s.", channels_to_set(&explained->collnet, compared.takes_collnet));
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */

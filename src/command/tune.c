@@ -48,6 +48,7 @@ static void answer(const struct tuned *tuned, struct answer *ret)
 {
 	double best = 1, worst = 1;
 	struct answer_balance balance = { 0 };
+	bool takes_collnet = false;
 	const char *what[2] = { "", "" }; /* of the best, of the worst */
 	uint64_t bytes[2] = { 0, 0 };
 	char size[UNITS_BYTES];
@@ -62,6 +63,7 @@ static void answer(const struct tuned *tuned, struct answer *ret)
 			int which = gain > best ? 0 : 1;
 
 			answer_weigh(&balance, gain);
+			takes_collnet |= lines[i].tuned.algorithm == PREDICT_COLLNET_CHAIN;
 			if (gain <= best && gain >= worst)
 				continue;
 			*(which ? &worst : &best) = gain;
@@ -77,7 +79,10 @@ static void answer(const struct tuned *tuned, struct answer *ret)
 	if (answer_differs(worst))
 		answer_add(ret, ", but %s of %s takes %.2f times as long", what[1], units_size((double)bytes[1], size),
 			   1 / worst);
-	answer_add(ret, answer_loses(&balance) ? ": TRIBUTARY_TUNER=0 switches the tuner off." : "; nothing to set.");
+	if (answer_loses(&balance))
+		answer_add(ret, ": TRIBUTARY_TUNER=0 switches the tuner off.");
+	else
+		answer_add(ret, "; %s.", channels_to_set(&tuned->collnet, takes_collnet));
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
@@ -139,7 +144,11 @@ static void print_summary(const struct channels_tuned lines[SIZES], FILE *out)
 
 static void print_collnet(const struct channels_collnet *collnet, FILE *out)
 {
-	if (!collnet->on)
+	if (!collnet->on && collnet->has_file)
+		fputs("collnet: off, because the cluster file promises no gain worth it (1.5 times the rate of a "
+		      "ring)\n",
+		      out);
+	else if (!collnet->on)
 		fputs("collnet: off, as without NCCL_COLLNET_ENABLE=1 (--collnet, --cluster)\n", out);
 	else if (collnet->gain_permille)
 		fprintf(out, "collnet: on; large AllReduces at %.2f times a ring's rate, by the cluster file\n",
@@ -343,7 +352,7 @@ const struct command command_tune = {
 		"Where a job has several hosts, channels are planned for communicators on one of them and on "
 		"several alike (--hosts either); --nodes says how many the communicator at hand is on.\n"
 		"On several hosts NCCL has the plugin's collnet too where NCCL_COLLNET_ENABLE=1 asks for it: "
-		"--collnet; --cluster says by the cluster file how much it gains.\n"
+		"--collnet; with --cluster where the cluster file promises a gain, as `tributary env` decides.\n"
 		"With --measure the words after -- start the ranks, as for `tributary bench`: each run of them measures a "
 		"candidate for each size of each collective. What is faster than NCCL's own choice in turns, beyond its "
 		"95 % interval and by 3 %, enters a table for communicators of this shape, which the plugin follows; "

@@ -113,12 +113,15 @@ void channels_predict(const struct channels *channels, bool believed, struct pre
 
 /* Whether NCCL has our collnet, and how many thousandths of a ring's rate it then has (aggregate/gain.h). */
 struct channels_collnet {
-	bool on;
+	bool on;       /* --collnet, or the file promises a gain, as for `tributary env` and the plugin */
+	bool has_file; /* --cluster */
 	unsigned gain_permille;
 };
 /* --collnet and --cluster, for a communicator on so many hosts. Says on stderr what is wrong. Returns an exit status. */
 int channels_collnet(const struct command_call *call, const struct channels *channels, size_t node_count,
 		     struct channels_collnet *ret);
+/* What the user has to set for it, where NCCL takes it for anything; "nothing to set". */
+const char *channels_to_set(const struct channels_collnet *collnet, bool is_taken);
 /* What the plugin's tuner is for our channels on so many hosts. */
 void channels_tuner(const struct channels *channels, size_t node_count, const struct channels_collnet *collnet,
 		    struct predict_tuner *ret);

@@ -41,18 +41,35 @@ int channels_collnet(const struct command_call *call, const struct channels *cha
 	struct cluster *cluster;
 	int status;
 
-	*ret = (struct channels_collnet){ .on = file || command_given(call, "collnet") };
-	if (ret->on && node_count < 2)
+	*ret = (struct channels_collnet){ .on = command_given(call, "collnet"), .has_file = file != NULL };
+	if ((ret->on || file) && node_count < 2)
 		return command_usage_error(call->command->name, "--%s is for communicators on several hosts",
 					   file ? "cluster" : "collnet");
 	status = command_cluster_of(call, "cluster", &cluster);
 	if (status != COMMAND_OK || !cluster)
 		return status;
+	if (node_count > cluster->host_count) {
+		status = command_usage_error(call->command->name, "\"%s\" has %zu hosts: the communicator is on %zu",
+					     file, cluster->host_count, node_count);
+		cluster_free(cluster);
+		return status;
+	}
 	for (size_t i = 0; i < request->nic_count; i++)
 		job.rate_Bps += channels->topology->vertices[request->nics[i]].nic.speed_Bps;
 	ret->gain_permille = gain_permille(cluster, &job);
+	ret->on = ret->on || ret->gain_permille;
 	cluster_free(cluster);
 	return COMMAND_OK;
+}
+
+const char *channels_to_set(const struct channels_collnet *collnet, bool is_taken)
+{
+	if (!collnet->on || !is_taken)
+		return "nothing to set";
+	if (collnet->gain_permille)
+		return "collnet needs NCCL_COLLNET_ENABLE=1, which the plugin sets where TRIBUTARY_CLUSTER names this "
+		       "file on every host";
+	return "set NCCL_COLLNET_ENABLE=1 on every host, which switches GPUDirect RDMA off";
 }
 
 void channels_tuner(const struct channels *channels, size_t node_count, const struct channels_collnet *collnet,

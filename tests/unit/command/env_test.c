@@ -218,6 +218,35 @@ static void collnet_goes_with_our_tuner(void **state)
 	assert_true(has("", "NCCL_COLLNET_ENABLE"));
 }
 
+/* explain and tune have collnet where the plugin would, and say what it needs. */
+static void explain_and_tune_decide_as_env_does(void **state)
+{
+	static const char *const uplinks[] = { "400Gbit/s", "100Gbit/s", "50Gbit/s", "10Gbit/s" };
+	static const char *const commands[] = { "explain", "tune" };
+	char call[1024], text[8192];
+	size_t promised = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(uplinks) / sizeof(uplinks[0]); i++) {
+		bool is_set;
+
+		set_cluster(uplinks[i]);
+		is_set = has("", "NCCL_COLLNET_ENABLE");
+		promised += is_set;
+		for (size_t k = 0; k < 2; k++) {
+			snprintf(call, sizeof(call),
+				 "%s --from '%s/topo/dual-root-8gpu' --hosts 8 --cluster \"$TRIBUTARY_CLUSTER\"",
+				 commands[k], program_source());
+			assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+			text[strcspn(text, "\n")] = '\0';
+			if ((strstr(text, "NCCL_COLLNET_ENABLE=1") != NULL) != is_set ||
+			    (strstr(text, "nothing to set") != NULL) == is_set)
+				fail_msg("%s, env %d: \"%s\"", call, is_set, text);
+		}
+	}
+	assert_true(promised > 0 && promised < sizeof(uplinks) / sizeof(uplinks[0]));
+}
+
 /* The folder goes first, and a shell reads back exactly what there was. */
 static void folders_of_any_name_survive_the_shell(void **state)
 {
@@ -274,6 +303,7 @@ int main(void)
 		cmocka_unit_test_setup(without_the_link_the_path_is_named, forget),
 		cmocka_unit_test_setup(a_table_is_named_for_all_ranks, forget),
 		cmocka_unit_test_setup(collnet_goes_with_our_tuner, forget),
+		cmocka_unit_test_setup(explain_and_tune_decide_as_env_does, forget),
 		cmocka_unit_test_setup(folders_of_any_name_survive_the_shell, forget),
 		cmocka_unit_test_setup(run_becomes_the_command, forget),
 	};

@@ -178,6 +178,11 @@ static void collnet_is_taken_where_the_cluster_says_that_it_gains(void **state)
 	assert_int_equal(tune("two-switch-8gpu-sm120", options, PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_non_null(strstr(text, "Tree/Simple to 4 MiB, CollNetChain/Simple"));
 	assert_non_null(strstr(text, "\ncollnet: on; large AllReduces at 1.75 times a ring's rate"));
+	assert_int_equal(tune("two-switch-8gpu-sm120", "--hosts 8 --collnet", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "; set NCCL_COLLNET_ENABLE=1 on every host"));
+	snprintf(options, sizeof(options), "--hosts 64 --cluster %s", path);
+	assert_int_equal(tune("two-switch-8gpu-sm120", options, PROGRAM_STDERR, text), COMMAND_USAGE);
+	assert_non_null(strstr(text, "has 8 hosts: the communicator is on 64"));
 	unlink(path);
 	free(text);
 }
