@@ -102,8 +102,8 @@ static void windows_end(struct operations *operations)
 	if (operations)
 		atomic_compare_exchange_strong(&operations->times, &times, OPERATIONS_TIMES_GRAPHS);
 	atomic_store(&profiler.switch_ns, UINT64_MAX);
+	mask = atomic_exchange(&profiler.mask, NULL); /* first: window_turn() looks at it last */
 	atomic_fetch_and(&profiler.window, ~1U);
-	mask = atomic_exchange(&profiler.mask, NULL);
 	if (mask)
 		mask_set(mask, profiler.time_events, false);
 }
@@ -138,8 +138,10 @@ static void window_turn(void)
 		return;
 	atomic_fetch_add(&profiler.window, 1);
 	mask_set(mask, profiler.time_events, opens);
-	if (opens && !atomic_load(&profiler.mask))
+	if (opens && !atomic_load(&profiler.mask)) {
+		atomic_fetch_and(&profiler.window, ~1U);
 		mask_set(mask, profiler.time_events, false);
+	}
 }
 
 /* -------------------------------------------------------------------------------------------------------- communicators */
@@ -193,8 +195,11 @@ static void times_begin_locked(struct operations *operations, const struct plugi
 	}
 	if (operations->times == OPERATIONS_TIMES_OFF)
 		operations->times = OPERATIONS_TIMES_ON;
-	if (operations->times == OPERATIONS_TIMES_ON && !atomic_load(&profiler.mask))
+	if (operations->times == OPERATIONS_TIMES_ON && !atomic_load(&profiler.mask)) {
 		windows_begin_locked(mask, comm->time_events);
+		if (operations->times != OPERATIONS_TIMES_ON) /* a graph was captured meanwhile */
+			windows_end(NULL);
+	}
 }
 
 void plugin_profiler_init(const struct plugin_profiler_comm *comm, int *mask, struct plugin_profiler **ret)
