@@ -2,7 +2,7 @@
 """The search of `tributary tune --measure`: coordinate descent over what NCCL may take, from noisy times. Pure: what runs is handed in.
 
 A cell is (operation, size). Each has candidates of its own, and one run of the command measures a candidate of each. A candidate
-counts as how many times as fast it is as NCCL's own choice in the run right before or after it. What the search finds is then
+counts as how many times as fast it is as NCCL's own choice, the median of the last runs without a table. What the search finds is then
 compared with NCCL's own choice in turns, and only what is faster beyond its interval stays.
 """
 import collections
@@ -232,6 +232,16 @@ class Search:
                 self.answer(walkers[cell], cell, choice, second.get(cell), untuned)
         return {cell: walker.best() for cell, walker in walkers.items()}
 
+    def without_wrong(self, choices, cells, found, with_, without):
+        """The cells whose results are right: a choice under which one is wrong now and then enters no table."""
+        if any(took.wrong for took in without.values()):
+            raise GaveUp("results are wrong without a table, too")
+        for cell in cells:
+            if cell in with_ and with_[cell].wrong:
+                self.note("%s: WRONG RESULTS, so it is left out; report this" % name_of(cell, choices[cell]))
+                found[cell] = {"with_s": [], "without_s": []}
+        return [cell for cell in cells if not (cell in with_ and with_[cell].wrong)]
+
     def verify(self, choices, pairs, has_time):
         """The choices against none, in turns: {cell: {"with_s", "without_s"}}. What is still open then has up to thrice as many pairs."""
         found, cells, turn, failed = {cell: {"with_s": [], "without_s": []} for cell in choices}, list(choices), 0, 0
@@ -250,8 +260,9 @@ class Search:
                     raise GaveUp("the table could not be compared with none: %s" % e.args[0]) from e
                 continue
             with_, without = sides if turn % 2 == 0 else sides[::-1]
+            cells = self.without_wrong(choices, cells, found, with_, without)
             for cell in cells:
-                if cell in with_ and cell in without and not with_[cell].wrong and is_taken(choices[cell], with_[cell]):
+                if cell in with_ and cell in without and is_taken(choices[cell], with_[cell]):
                     found[cell]["with_s"].append(with_[cell].seconds)
                     found[cell]["without_s"].append(without[cell].seconds)
             turn += 1

@@ -257,9 +257,11 @@ class Tune(bench.Bench):
         text = self.table({r.cell: r.choice for r in kept}, {r.cell: (ns(r.times["with_s"]), ns(r.times["without_s"])) for r in kept})
         with self.held(text, True) as (table, words):
             try:
-                self.measured(table, words, [r.cell for r in kept])
+                found = self.measured(table, words, [r.cell for r in kept])
             except descent.Broken as e:
                 raise bench.Failed("the command fails with the whole table, so it is not kept: %s" % e.args[0]) from e
+            if any(took.wrong for took in found.values()):
+                raise bench.Failed("WRONG RESULTS with the whole table, so it is not kept; report this")
             self.saved = table
 
     def sentence(self, kept):

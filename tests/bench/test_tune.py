@@ -124,6 +124,15 @@ class Failures(unittest.TestCase):
         self.assertEqual(set(self.explore().values()), {descent.OWN})
         self.assertIn("WRONG RESULTS", self.notes[0])
 
+    def test_a_choice_that_is_wrong_now_and_then_enters_no_table(self):
+        found, culprit = self.explore(), self.cells[3]
+        self.bad = lambda cell, choice: "wrong" if cell == culprit and choice != descent.OWN and len(self.runs) % 4 == 0 else None
+        times = self.search.verify(found, 11, lambda: True)
+        self.assertEqual({cell for cell in found if descent.holds(times[cell])}, set(self.cells) - {culprit})
+        self.assertEqual([note for note in self.notes if "AllReduce of 32 KiB with tree/ll" in note and "WRONG RESULTS" in note], self.notes)
+        self.bad = lambda cell, choice: "wrong" if choice == descent.OWN else None
+        self.assertRaisesRegex(descent.GaveUp, "wrong without a table", lambda: self.search.verify(found, 11, lambda: True))
+
     def test_a_command_that_fails_by_itself_is_not_measured(self):
         self.is_silent = True
         self.bad = lambda cell, choice: "fails"
