@@ -88,10 +88,10 @@ class Tune(bench.Bench):
     # ---------------------------------------------------------------------------------------------------------- a table
 
     def table(self, choices, times=None):
-        """The text of one; on trial without times, and with a date that no other table has."""
+        """The text of one; on trial without times, and with a time that no other table has."""
         s, kind = self.shape, re.compile(r"[^ -~]+")
         head = [("nccl", s["nccl"]), ("ranks", s["ranks"]), ("hosts", s["hosts"]), ("gpus", self.gpus_named or "not known"), ("network", self.network()),
-                ("measured", time.strftime("%Y-%m-%d", time.gmtime()) if times else "0000-00-00")]
+                ("measured", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) if times else "0000-00-00T00:00:00Z")]
         cells = sorted(choices, key=lambda cell: (ORDER.index(cell[0]), cell[1]))
         return "".join(["tributary tuning 1\n"] + ["%s %s\n" % (name, kind.sub("?", str(value))[:95].strip()) for name, value in head] +
                        ["choice %s %d %s %s %d %d %d %d\n" % ((WORDS[cell[0]], cell[1]) + choices[cell] + (times or {}).get(cell, (0, 0)))

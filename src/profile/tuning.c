@@ -196,7 +196,7 @@ static int version_parse(const char *text, unsigned *ret)
 
 static bool is_date(const char *text)
 {
-	static const char form[] = "0000-00-00";
+	static const char form[] = "0000-00-00T00:00:00Z";
 
 	for (size_t i = 0; i < sizeof(form); i++)
 		if (form[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
@@ -230,7 +230,7 @@ static int head_read(struct reader *reader, struct tuning_table *ret)
 	if (r == 0)
 		r = head_text(reader, "measured", ret->measured, sizeof(ret->measured));
 	if (r == 0 && !is_date(ret->measured))
-		r = fail(reader, "\"measured\" is a date like 2026-11-27");
+		r = fail(reader, "\"measured\" is a time like 2026-11-27T18:30:00Z");
 	return r;
 }
 

@@ -17,7 +17,7 @@
 enum {
 	TUNING_SIZES = 41, /* size class k: above 2^(k-1) and up to 2^k bytes; class 0: up to 1 */
 	TUNING_NAME_BYTES = 96,
-	TUNING_DATE_BYTES = 11,
+	TUNING_TIME_BYTES = 21,
 	TUNING_HASH_BYTES = 17, /* of its 16 digits, with a NUL */
 	TUNING_CHANNELS_MAX = 64,
 	TUNING_MOST_BYTES = 1 << 16,
@@ -38,7 +38,7 @@ struct tuning_choice {
 struct tuning_table {
 	unsigned nccl_version; /* 22809 */
 	size_t rank_count, host_count;
-	char gpus[TUNING_NAME_BYTES], network[TUNING_NAME_BYTES], measured[TUNING_DATE_BYTES]; /* not empty */
+	char gpus[TUNING_NAME_BYTES], network[TUNING_NAME_BYTES], measured[TUNING_TIME_BYTES]; /* not empty */
 	struct tuning_choice choices[PREDICT_COLLECTIVE_COUNT][TUNING_SIZES];
 };
 

@@ -13,10 +13,14 @@
 #define GPUS_FOLDER "/proc/driver/nvidia/gpus"
 #define NO_VERSION \
 	"a tuning table needs NCCL 2.28.7 or later with NCCL_ENV_PLUGIN=tributary, which says what NCCL this is"
-#define TRIAL_DATE "0000-00-00" /* of a table that `tributary tune --measure` tries */
+#define TRIAL_TIME "0000-00-00T00:00:00Z" /* of a table that `tributary tune --measure` tries */
 #define NOT_KNOWN  "not known"
 
-enum { MODEL_BYTES = 512, PATH_BYTES = 320 };
+enum {
+	MODEL_BYTES = 512,
+	PATH_BYTES = 320,
+	RULES = 2, /* by which tables are followed: another number whenever they change */
+};
 
 /* ---------------------------------------------------------------------------------------------------------------- GPUs */
 
@@ -73,7 +77,7 @@ static void take_table(void *arg, uint64_t hash, const struct tuning_table *tabl
 	struct steer_tuning *tuning = loading->tuning;
 	size_t at = 0;
 
-	if (table->nccl_version != loading->nccl_version || !strcmp(table->measured, TRIAL_DATE) ||
+	if (table->nccl_version != loading->nccl_version || !strcmp(table->measured, TRIAL_TIME) ||
 	    (table->host_count == 1 && !is_for_these_gpus(loading->root, table->gpus)))
 		return;
 	while (at < tuning->count && !is_before(table, hash, &tuning->at[at]))

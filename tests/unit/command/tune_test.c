@@ -187,8 +187,8 @@ static void collnet_is_taken_where_the_cluster_says_that_it_gains(void **state)
 	free(text);
 }
 
-#define TABLE                                                                                               \
-	"tributary tuning 1\nnccl 2.28.9\nranks 8\nhosts 2\ngpus A100\nnetwork eth0\nmeasured 2026-11-27\n" \
+#define TABLE                                                                                                         \
+	"tributary tuning 1\nnccl 2.28.9\nranks 8\nhosts 2\ngpus A100\nnetwork eth0\nmeasured 2026-11-27T18:30:00Z\n" \
 	"choice allreduce 65536 tree ll 4 0 35210 51000\n"
 
 /* What is kept is found by the hash of its text. */

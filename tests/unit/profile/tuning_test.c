@@ -20,7 +20,7 @@
 
 #define HEAD                                                                                                      \
 	"tributary tuning 1\nnccl 2.28.9\nranks 8\nhosts 2\ngpus NVIDIA RTX A6000\nnetwork Tributary 25 Gbit/s\n" \
-	"measured 2026-11-27\n"
+	"measured 2026-11-27T18:30:00Z\n"
 
 static const char example[] = HEAD
 	"# collective up-to-bytes algorithm protocol channels chunk-bytes time-ns untuned-ns\n"
@@ -40,7 +40,7 @@ static void words_and_numbers_are_read(void **state)
 	assert_int_equal(table.host_count, 2);
 	assert_string_equal(table.gpus, "NVIDIA RTX A6000");
 	assert_string_equal(table.network, "Tributary 25 Gbit/s");
-	assert_string_equal(table.measured, "2026-11-27");
+	assert_string_equal(table.measured, "2026-11-27T18:30:00Z");
 	choice = tuning_find(&table, PREDICT_ALLREDUCE, 65536);
 	assert_non_null(choice);
 	assert_int_equal(choice->algorithm, PREDICT_TREE);
@@ -86,7 +86,7 @@ static void each_mistake_has_its_line_and_remedy(void **state)
 		{ "tributary tuning 1\nnccl 2.28.9\nranks 2\nhosts 1\ngpus \n", "expected \"gpus\"", 5 },
 		{ "tributary tuning 1\nnccl 2.28.9\nranks 2\nhosts 1\ngpus a\tb\n", "not printable", 5 },
 		{ "tributary tuning 1\nnccl 2.28.9\nranks 2\nhosts 1\ngpus a\nnetwork b\nmeasured 27.11.2026\n",
-		  "date like", 7 },
+		  "time like", 7 },
 		{ HEAD "choose allreduce 1 tree ll 4 0 1 1\n", "expected \"choice\"", 8 },
 		{ HEAD "choice allreduce 1 tree ll 4 0 1 1 1\n", "expected \"choice\"", 8 },
 		{ HEAD "choice allreduce 1  tree ll 4 0 1 1\n", "expected \"choice\"", 8 },
@@ -129,7 +129,8 @@ static void random_table(uint64_t *seed, struct tuning_table *ret)
 	for (size_t i = 0, n = 1 + random_next(seed) % 80; i < n; i++)
 		ret->gpus[i] = (char)(i ? ' ' + random_next(seed) % 95 : 'A');
 	snprintf(ret->network, sizeof(ret->network), "%u Gbit/s", (unsigned)(random_next(seed) % 400));
-	snprintf(ret->measured, sizeof(ret->measured), "2026-%02u-27", (unsigned)(1 + random_next(seed) % 12));
+	snprintf(ret->measured, sizeof(ret->measured), "2026-%02u-27T18:30:00Z",
+		 (unsigned)(1 + random_next(seed) % 12));
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
 		for (size_t s = 0; s < TUNING_SIZES; s++) {
 			const bool is_named = random_next(seed) % 3 != 0;
