@@ -118,14 +118,20 @@ static enum steer_reason reason_of_gpu(char bus_id[static STEER_BUS_ID_BYTES])
 	return topology->vertices[gpu].gpu.mig >= 0 ? STEER_REASON_MIG : STEER_ELIGIBLE;
 }
 
-/* Under the lock. Also remembers what is to be a child of this one. */
-static bool is_shrunk(uint64_t comm_id)
+/*
+ * Under the lock. Also remembers what is to be a child of this one, for good: hosts that forget after other communicators would
+ * choose differently. False as well where there is no room, and it cannot follow a table then.
+ */
+static bool is_shrunk(struct steer_thread *thread, uint64_t comm_id)
 {
 	bool found = false;
 
-	for (size_t i = 0; i < steer_here.child_count && i < STEER_CHILDREN; i++)
+	for (size_t i = 0; i < steer_here.child_count; i++)
 		found |= steer_here.children[i] == comm_id;
-	steer_here.children[steer_here.child_count++ % STEER_CHILDREN] = steer_shrink_id(comm_id);
+	steer_here.forgot |= sys_grow(&steer_here.children, steer_here.child_count, 1, sizeof(uint64_t)) < 0;
+	if (!steer_here.forgot)
+		steer_here.children[steer_here.child_count++] = steer_shrink_id(comm_id);
+	thread->cannot_follow = steer_here.forgot;
 	return found;
 }
 
@@ -134,7 +140,7 @@ static void enter(struct steer_thread *thread, uint64_t comm_id)
 {
 	struct steer_record *record = &thread->record;
 	struct diag diag = { .text = "" };
-	bool shrunk = is_shrunk(comm_id);
+	bool shrunk = is_shrunk(thread, comm_id);
 
 	memset(record, 0, sizeof(*record)); /* it is written as bytes */
 	record->comm_id = comm_id;

@@ -16,8 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STEER_CHILDREN = 256 };
-
 /* steer.h has the transitions. */
 enum steer_thread_state { STEER_THREAD_IDLE, STEER_THREAD_REGISTERED, STEER_THREAD_TOPOLOGY, STEER_THREAD_DECIDED };
 
@@ -45,8 +43,9 @@ struct steer_here {
 	struct steer_thread *threads;
 	pthread_key_t key; /* if setup.registers */
 	uint64_t serials;
-	uint64_t children[STEER_CHILDREN]; /* ids that those of the last communicators would have */
+	uint64_t *children; /* [child_count]: ids that those of all communicators would have; kept for good */
 	size_t child_count;
+	bool forgot;                   /* there was no room for one of them */
 	_Atomic unsigned nccl_version; /* 0: there is no environment half */
 	/* Tests replace these. */
 	const struct params_source *source;
