@@ -43,6 +43,7 @@ struct params {
 	char metrics[PARAMS_STRING_BYTES];    /* TRIBUTARY_METRICS: a folder, "" for none */
 	uint64_t given;                       /* bit i: row i has a value that somebody set */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
+	uint64_t tuning_told;                 /* no row: what connections tell of tuning (plugin/steer/tuning.h) */
 	enum profiler_choice profiler;        /* TRIBUTARY_PROFILER */
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	uint64_t tuning;                      /* TRIBUTARY_TUNING: a table's hash, PARAMS_TUNING_OFF or _AUTO */

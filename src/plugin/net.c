@@ -228,16 +228,16 @@ enum nccl_result plugin_net_listen(int device, void *handle, void **ret_listener
  */
 static int tuning_check(const uint8_t *handle)
 {
-	const uint64_t own = params_tuning_named(plugin_state_params()), other = tcp_wire_peek_tuning(handle);
+	const uint64_t own = plugin_state_params()->tuning_told, other = tcp_wire_peek_tuning(handle);
 	char host[TCP_WIRE_HOST_BYTES];
 	uint16_t version;
 
 	if (own == other)
 		return 0;
 	tcp_wire_peek_host(handle, host, &version);
-	log_warn("A peer on host %s has TRIBUTARY_TUNING=%" PRIx64 ", and this one %" PRIx64
-		 " (0: no table): give all ranks the same (mpirun -x TRIBUTARY_TUNING)",
-		 host, other, own);
+	log_warn("A peer on host %s does not follow the same tuning table as this one: give all ranks the same "
+		 "TRIBUTARY_TUNING, TRIBUTARY_TUNER, NCCL_TUNER_PLUGIN, NCCL_ALGO and NCCL_PROTO (mpirun -x NAME)",
+		 host);
 	return -EPROTO;
 }
 

@@ -106,6 +106,11 @@ const struct params *plugin_state_params(void)
 	return &state.params;
 }
 
+void plugin_state_tell_tuning(uint64_t number)
+{
+	state.params.tuning_told = number;
+}
+
 const struct plugin_choice *plugin_state_choice(void)
 {
 	return &state.choice;

@@ -33,6 +33,8 @@ void plugin_state_log_put(void);
 
 /* After plugin_state_load(): fixed from then on. */
 const struct params *plugin_state_params(void);
+/* Sets params.tuning_told, before this process listens. */
+void plugin_state_tell_tuning(uint64_t number);
 const struct plugin_choice *plugin_state_choice(void);
 const struct transport_ops *plugin_state_ops(void);
 

@@ -75,6 +75,7 @@ static void setup_once(void)
 	if (atomic_load_explicit(&steer_here.ready, memory_order_relaxed))
 		return;
 	steer_setup(source, steer_here.root, nccl_version, &steer_here.setup);
+	plugin_state_tell_tuning(steer_tuning_told(&steer_here.setup.tuning));
 	steer_status_begin(plugin_state_params(), source, &steer_here.setup, &steer_here.status);
 	/* Without the environment half the environment itself is the only way, before NCCL reads it for the first time. */
 	if (!nccl_version && steer_here.setup.level > STEER_OFF)

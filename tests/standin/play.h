@@ -42,7 +42,7 @@ struct play_process {
 	bool is_helper;              /* no rank of its job, but with the variables of one */
 	const char *graph;           /* NCCL_GRAPH_FILE of the user, NULL: unset */
 	unsigned gpu_count, gpus[4]; /* its ranks: indices of the world's GPUs */
-	uint64_t named;              /* the tuning table that TRIBUTARY_TUNING names; 0: none */
+	uint64_t named;              /* the tuning table that TRIBUTARY_TUNING names and its tuner follows; 0: none */
 	bool is_of_named;            /* its job names one */
 	/* What it does. */
 	pid_t pid;

@@ -101,7 +101,7 @@ static void oddity_set(enum oddity odd, struct play_process *process, struct boa
 
 	if (variables[odd])
 		set(shared, "%s", variables[odd]);
-	process->unwilling = odd != ODD_BUILD && odd != ODD_P2P && odd != ODD_SHARES_GPUS;
+	process->unwilling |= odd != ODD_BUILD && odd != ODD_P2P && odd != ODD_SHARES_GPUS;
 	process->settings = odd == ODD_BUILD || odd == ODD_P2P ? 1 + (unsigned)odd : 0;
 	process->shares_gpus = odd == ODD_SHARES_GPUS;
 	process->silent = odd == ODD_NO_PLUGIN || odd == ODD_NO_ENV || odd == ODD_OFF || odd == ODD_TOPOLOGY ||

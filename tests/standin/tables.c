@@ -126,10 +126,15 @@ void tables_give(struct play *play, unsigned process, struct board_process *shar
 		shared->tuner_version = tables->old_tuner;
 	play->processes[process].is_of_named = tables->is_named;
 	shared->has_other_profiler = tables->is_named && below(play, 12) == 0;
-	if (!tables->is_named || (is_odd && !lacks_file))
+	if (!tables->is_named || (is_odd && !lacks_file && below(play, 2)))
 		return;
-	play->processes[process].named = tables->hashes[shared->env_version == 2][tables->ranks][tables->hosts];
-	set(shared, "TRIBUTARY_TUNING=%016llx", (unsigned long long)play->processes[process].named);
+	set(shared, "TRIBUTARY_TUNING=%016llx",
+	    (unsigned long long)tables->hashes[shared->env_version == 2][tables->ranks][tables->hosts]);
+	if (is_odd && !lacks_file) { /* its connections tell of no table */
+		set(shared, "TRIBUTARY_TUNER=0");
+		play->processes[process].unwilling = true;
+	} else
+		play->processes[process].named = tables->hashes[shared->env_version == 2][tables->ranks][tables->hosts];
 }
 
 void tables_change(struct play *play)

@@ -95,7 +95,7 @@ static void take_table(void *arg, uint64_t hash, const struct tuning_table *tabl
 static uint64_t hash_of_settings(const struct params_source *source)
 {
 	static const char *const names[] = { "NCCL_ALGO", "NCCL_PROTO" };
-	uint64_t hash = HASH_START;
+	uint64_t hash = hash_step(HASH_START, RULES);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *value = source->get(names[i]);
@@ -163,6 +163,11 @@ void steer_tuning_fini(struct steer_tuning *tuning)
 bool steer_tuning_is_there(const struct steer_tuning *tuning)
 {
 	return tuning->is_named || tuning->count;
+}
+
+uint64_t steer_tuning_told(const struct steer_tuning *tuning)
+{
+	return tuning->is_named ? tuning->numbers[STEER_TUNING_SEVERAL] : 0;
 }
 
 const struct steer_table *steer_tuning_find(const struct steer_tuning *tuning, size_t rank_count, size_t host_count)

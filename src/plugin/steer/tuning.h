@@ -9,9 +9,9 @@
  *   several hosts               the heads of collnet have agreed, and then NCCL allows collnet, as it does on all ranks
  *                               where the heads' groups stand: then all were told
  *   several hosts, named table  each host's ranks have it, each connection of Tributary's network is with a peer
- *                               that has it (net.c), and NCCL connects all hosts for its first group of collectives,
+ *                               that tells the same number (net.c), and NCCL connects all hosts for its first group,
  *                               whose choices are left to it: where a rank lacks the table, that one fails. Not from
- *                               the second collective on: hosts that choose differently within a group make different
+ *                               the second operation on: hosts that choose differently within a group make different
  *                               connections, and wait for each other before any of them has come about
  */
 #ifndef TRIBUTARY_PLUGIN_STEER_TUNING_H
@@ -43,6 +43,8 @@ void steer_tuning_fini(struct steer_tuning *tuning);
 /* Whether there is something to agree on. */
 bool steer_tuning_is_there(const struct steer_tuning *tuning);
 
+/* What peers on other hosts are told (params.tuning_told): the number for several hosts of a named table; 0: none is followed. */
+uint64_t steer_tuning_told(const struct steer_tuning *tuning);
 /* NULL: no table is for this shape. */
 const struct steer_table *steer_tuning_find(const struct steer_tuning *tuning, size_t rank_count, size_t host_count);
 

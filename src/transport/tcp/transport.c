@@ -164,7 +164,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 	struct tcp_transport *transport = (struct tcp_transport *)opaque;
 	struct tcp_wire_handle handle = { .process_id = (uint32_t)getpid(),
 					  .host_id = transport->host_id,
-					  .tuning = params_tuning_named(transport->params) };
+					  .tuning = transport->params->tuning_told };
 	struct tcp_listener *listener = NULL;
 	int r;
 

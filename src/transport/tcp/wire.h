@@ -55,7 +55,7 @@ struct tcp_wire_handle {
 	uint64_t host_id; /* equal for processes that share boot and network namespace */
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	char host[TCP_WIRE_HOST_BYTES];
-	uint64_t tuning; /* the table that this process's TRIBUTARY_TUNING names, for the plugin; 0: none */
+	uint64_t tuning; /* params.tuning_told */
 };
 
 /* First bytes on every stream, connecting to accepting side. */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process tells its peers of the table that TRIBUTARY_TUNING names, and that connections compare it. */
+#include "plugin/steer/tuning.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/params.h"
+#include "nccl/types.h"
+#include "plugin/net.h"
+#include "plugin/state.h"
+#include "unit/plugin/fake_transport.h"
+
+#define NAMED "00ab34cd56ef7890"
+
+enum { NCCL_2_28_9 = 22809 };
+
+static const char *tuning, *tuner, *algo, *proto;
+
+static const char *get(const char *name)
+{
+	static const struct {
+		const char *name, **value;
+	} variables[] = {
+		{ "TRIBUTARY_TUNING", &tuning },
+		{ "TRIBUTARY_TUNER", &tuner },
+		{ "NCCL_ALGO", &algo },
+		{ "NCCL_PROTO", &proto },
+	};
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (!strcmp(name, variables[i].name))
+			return *variables[i].value;
+	return NULL;
+}
+
+static uint64_t told(unsigned nccl_version)
+{
+	const struct params_source source = { .get = get };
+	struct steer_tuning loaded;
+	struct params params;
+	uint64_t number;
+
+	params_load(&source, NULL, NULL, &params);
+	snprintf(params.state_dir, sizeof(params.state_dir), "/nonexistent");
+	steer_tuning_load(&params, &source, "/nonexistent", nccl_version, &loaded);
+	number = steer_tuning_told(&loaded);
+	steer_tuning_fini(&loaded);
+	return number;
+}
+
+/* All that changes what a rank would choose. */
+static void only_ranks_that_follow_alike_tell_the_same(void **state)
+{
+	uint64_t whole, numbers[4];
+
+	(void)state;
+	tuning = tuner = algo = proto = NULL;
+	assert_true(told(NCCL_2_28_9) == 0);
+	tuning = NAMED;
+	whole = told(NCCL_2_28_9);
+	assert_true(whole != 0 && whole == told(NCCL_2_28_9));
+	assert_true(told(0) == 0); /* no environment half: that rank's init fails */
+	tuner = "0";
+	assert_true(told(NCCL_2_28_9) == 0);
+	tuner = NULL;
+	proto = "LL";
+	numbers[0] = told(NCCL_2_28_9);
+	proto = NULL;
+	algo = "LL";
+	numbers[1] = told(NCCL_2_28_9);
+	algo = NULL;
+	tuning = "00ab34cd56ef7891";
+	numbers[2] = told(NCCL_2_28_9);
+	numbers[3] = whole;
+	for (size_t i = 0; i < 4; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_true(numbers[i] && numbers[k] && numbers[i] != numbers[k]);
+}
+
+static void a_connection_shows_who_follows_another_table(void **state)
+{
+	uint8_t handle[NCCL_HANDLE_BYTES];
+	void *context, *listener, *connection = NULL;
+
+	(void)state;
+	setenv("TRIBUTARY_NET", "tcp", 1);
+	setenv("TRIBUTARY_IF", "lo", 1);
+	setenv("TRIBUTARY_STEER", "off", 1);
+	plugin_state_reset(NULL, "/nonexistent");
+	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &context), 0);
+	plugin_state_tell_tuning(7);
+	assert_int_equal(plugin_net_listen(0, handle, &listener), 0);
+	for (uint64_t other = 6; other < 10; other += 2) {
+		plugin_state_tell_tuning(other - 6); /* 0: none */
+		assert_int_not_equal(plugin_net_connect(0, -1, handle, &connection), 0);
+		assert_non_null(strstr(log_lines()->warning, "does not follow the same tuning table"));
+	}
+	plugin_state_tell_tuning(7);
+	assert_int_equal(plugin_net_connect(0, -1, handle, &connection), 0);
+	if (connection)
+		assert_int_equal(plugin_net_close_connection(connection), 0);
+	assert_int_equal(plugin_net_close_listener(listener), 0);
+	assert_int_equal(plugin_net_finalize(context), 0);
+	plugin_state_reset(NULL, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_ranks_that_follow_alike_tell_the_same),
+		cmocka_unit_test(a_connection_shows_who_follows_another_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
