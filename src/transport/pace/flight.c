@@ -21,7 +21,7 @@ unsigned pace_flight_depth(unsigned turns, unsigned hosts)
 {
 	unsigned spread = pace_flight_spread(turns, hosts);
 
-	return turns > 1 || spread == 1 ? spread : FANOUT_DEPTH * spread;
+	return turns > 1 || hosts <= PACE_FLIGHT_TREES_HOSTS ? spread : FANOUT_DEPTH * spread;
 }
 
 uint64_t pace_flight_port_bytes(uint64_t rate_Bps)

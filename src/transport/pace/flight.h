@@ -28,16 +28,18 @@ struct pace_flight {
 	uint64_t epoch_ns; /* when the present epoch began */
 };
 
-/* To so many a host sends at a time in a tree; more of them are a fan-out, as an AlltoAll's. */
-#define PACE_FLIGHT_TREE_HOSTS 3
+/* To so many a host sends at a time in a tree, and in NCCL's two trees together. More of them are an AlltoAll's. */
+#define PACE_FLIGHT_TREE_HOSTS  3
+#define PACE_FLIGHT_TREES_HOSTS 4
 /*
  * To how many hosts a sender sends at a time: 1 to 16. turns: hosts among which it takes turns, as aggregation does; 0, 1: not
  * known. hosts: that it sends to by its own word, of which more than a tree's count.
  */
 unsigned pace_flight_spread(unsigned turns, unsigned hosts);
 /*
- * How many times as much it may have on its way as one that sends to us alone. Without turns it is chance whose packets its port
- * sends next, and ours idles while all senders have others': the longer their queues, the less often.
+ * How many times as much it may have on its way as one that sends to us alone: four times its hosts, where they are more than
+ * those of two trees. Without turns it is chance whose packets its port sends next, and ours idles while all senders have
+ * others': the longer their queues, the less often.
  */
 unsigned pace_flight_depth(unsigned turns, unsigned hosts);
 

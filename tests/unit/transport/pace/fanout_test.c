@@ -65,8 +65,11 @@ static void senders_to_many_hosts_may_have_as_many_times_more(void **state)
 	}
 	assert_int_equal(pace_flight(pace, &senders[0]), 4 * 7 * share);
 	assert_int_equal(pace_unscheduled(pace, &senders[0]), PACE_UNSCHEDULED_BYTES); /* less than that */
-	senders[0].hosts = 4;
-	assert_int_equal(pace_unscheduled(pace, &senders[0]), 4 * 4 * share);
+	senders[0].hosts = 5;
+	assert_int_equal(pace_unscheduled(pace, &senders[0]), 4 * 5 * share);
+	senders[0].hosts = 4; /* of two trees */
+	assert_int_equal(pace_flight(pace, &senders[0]), 4 * share);
+	assert_int_equal(pace_unscheduled(pace, &senders[0]), 4 * share);
 	senders[0].hosts = 3; /* a tree's */
 	assert_int_equal(pace_flight(pace, &senders[0]), share);
 	assert_int_equal(pace_unscheduled(pace, &senders[0]), share);
