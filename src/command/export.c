@@ -2,6 +2,7 @@
 /* `tributary export`: the machine as an NCCL topology file, or as a graph for other programs. */
 #include "command/command.h"
 
+#include "command/answer.h"
 #include "command/cluster_rates.h"
 #include "command/file.h"
 #include "command/graph_json.h"
@@ -9,6 +10,7 @@
 #include "command/source.h"
 #include "ncclxml/topology_xml.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,9 +49,14 @@ static void print_summary(const struct source *source, const struct topology_xml
 		fprintf(stderr, " (%s)", source->profile_path);
 	/* From what is not measured nobody knows how far off it is. */
 	fprintf(stderr,
-		measured ? "; NCCL will be off by at most %.3f GB/s\n"
+		measured ? "; NCCL will be off by at most %.3f GB/s on what the file says\n"
 			 : "; NCCL reads their rates to within %.3f GB/s\n",
 		report->worst_error_Bps / 1e9);
+	if (report->socket_Bps && answer_differs((double)report->socket_Bps / (double)report->nccl_socket_Bps))
+		fprintf(stderr,
+			"tributary: between sockets NCCL takes %.2f GB/s, a constant of its own, and not %.2f: `--sockets "
+			"switches` gives it the rate, and changes classes of paths\n",
+			(double)report->nccl_socket_Bps / 1e9, (double)report->socket_Bps / 1e9);
 	source_note_rates(source);
 	if (!topology_count(&source->topology, TOPOLOGY_GPU))
 		fputs("tributary: the machine has no GPU: the file says nothing that NCCL needs\n", stderr);
@@ -65,6 +72,13 @@ static void print_summary(const struct source *source, const struct topology_xml
 		fprintf(stderr, "tributary: this changes path classes: %s\n", report->changed_classes);
 }
 
+static double worst_error_Bps(const struct topology_xml_report *report)
+{
+	double between_Bps = fabs((double)report->socket_Bps - (double)report->nccl_socket_Bps);
+
+	return between_Bps > report->worst_error_Bps ? between_Bps : report->worst_error_Bps;
+}
+
 static json_t *summary(const struct source *source, const struct topology_xml_shape *shape,
 		       const struct topology_xml_report *report, const char *output)
 {
@@ -73,7 +87,7 @@ static json_t *summary(const struct source *source, const struct topology_xml_sh
 			 "measured_links", (json_int_t)count_links(&source->topology, TOPOLOGY_AT_LEAST), "profile",
 			 json_known_text(source->profile_path), "sockets_as_switches", report->sockets_as_switches,
 			 "p2p_farthest", topology_class_word(shape->p2p_farthest), "changed_classes",
-			 report->changed_classes, "worst_error_Bps", report->worst_error_Bps);
+			 report->changed_classes, "worst_error_Bps", worst_error_Bps(report));
 }
 
 static int write_xml(const struct command_call *call, const struct source *source, FILE *out)

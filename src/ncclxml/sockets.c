@@ -57,6 +57,30 @@ static bool surprises(const struct pair_rate *pair, uint64_t constant_Bps)
 	       far_off(pair->rate_Bps, constant_Bps);
 }
 
+void ncclxml_sockets_missed(const struct topology *topology, const struct ncclxml_sockets *sockets, uint64_t *ret_Bps,
+			    uint64_t *ret_nccl_Bps)
+{
+	uint64_t most_Bps = 0;
+
+	*ret_Bps = *ret_nccl_Bps = 0;
+	for (size_t i = 0; !sockets->as_switches && i < sockets->cpu_count; i++) {
+		uint64_t constant_Bps = ncclmodel_socket_Bps(&topology->vertices[sockets->cpus[i]].cpu);
+
+		for (size_t k = 0; k < sockets->cpu_count; k++) {
+			struct pair_rate pair = pair_rate_of(topology, sockets->cpus[i], sockets->cpus[k]);
+			uint64_t off_Bps = pair.rate_Bps > constant_Bps ? pair.rate_Bps - constant_Bps
+									: constant_Bps - pair.rate_Bps;
+
+			if (k == i || off_Bps <= most_Bps ||
+			    (pair.provenance == TOPOLOGY_AT_LEAST && pair.rate_Bps < constant_Bps))
+				continue;
+			most_Bps = off_Bps;
+			*ret_Bps = pair.rate_Bps;
+			*ret_nccl_Bps = constant_Bps;
+		}
+	}
+}
+
 static int by_domain(const void *left, const void *right, void *arg)
 {
 	const struct topology *topology = arg;

@@ -50,6 +50,9 @@ bool ncclxml_sockets_allow_p2p(const struct topology *topology);
 /* "gpu0-gpu4 SYS->PHB, ...": the pairs of devices whose class is another one in the file. */
 void ncclxml_sockets_changes(const struct topology *topology, bool as_switches, enum topology_class p2p_farthest,
 			     char *text, size_t text_bytes);
+/* The rate between two sockets that NCCL's constant misses most, and that; as switches, or where none is: 0. */
+void ncclxml_sockets_missed(const struct topology *topology, const struct ncclxml_sockets *sockets, uint64_t *ret_Bps,
+			    uint64_t *ret_nccl_Bps);
 /* All CPUs' masks in one, as NCCL writes it; false: one is not known. */
 bool ncclxml_sockets_affinity(const struct topology *topology, const struct ncclxml_sockets *sockets, char *text,
 			      size_t text_bytes);

@@ -360,6 +360,8 @@ int topology_xml_write(const struct topology *topology, const struct topology_xm
 			memset(ret_report, 0, sizeof(*ret_report));
 			ret_report->sockets_as_switches = writer.sockets.as_switches;
 			ret_report->worst_error_Bps = writer.worst_error_Bps;
+			ncclxml_sockets_missed(topology, &writer.sockets, &ret_report->socket_Bps,
+					       &ret_report->nccl_socket_Bps);
 			ret_report->node_count = writer.text.element_count;
 			ncclxml_sockets_changes(topology, writer.sockets.as_switches, shape->p2p_farthest,
 						ret_report->changed_classes, sizeof(ret_report->changed_classes));

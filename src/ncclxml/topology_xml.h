@@ -49,7 +49,9 @@ enum topology_class topology_xml_p2p(const struct topology *topology);
 struct topology_xml_report {
 	bool sockets_as_switches;
 	char changed_classes[232]; /* which path classes the file changes: "gpu0-gpu4 SYS->PHB, ..."; "" none */
-	double worst_error_Bps;    /* of a link's value, as NCCL will compute it, against the graph's */
+	double worst_error_Bps;    /* of a link's value, as NCCL will compute it, against the graph's; sockets apart */
+	/* Between sockets where the file cannot say it and NCCL's constant is farthest off, and that; 0: nowhere. */
+	uint64_t socket_Bps, nccl_socket_Bps;
 	size_t node_count;
 };
 

@@ -40,6 +40,42 @@ static void only_a_measurement_far_from_the_constant_makes_switches(void **state
 	topology_fini(&topology);
 }
 
+/* By how many GB/s NCCL's constant is off, where the file leaves it to that. */
+static double missed(struct topology *topology, enum topology_xml_sockets asked, uint64_t rate_Bps,
+		     enum topology_provenance provenance)
+{
+	struct ncclxml_sockets sockets;
+	uint64_t is_Bps, nccl_Bps;
+	struct diag diag;
+
+	machine_set(topology, "cpu0", "cpu1", rate_Bps, provenance);
+	assert_int_equal(
+		ncclxml_sockets_decide(topology, &(struct topology_xml_shape){ .sockets = asked }, &sockets, &diag), 0);
+	ncclxml_sockets_missed(topology, &sockets, &is_Bps, &nccl_Bps);
+	return ((double)is_Bps - (double)nccl_Bps) / 1e9;
+}
+
+static void assert_GBps(double is, double expected)
+{
+	assert_true(is > expected - 0.01 && is < expected + 0.01);
+}
+
+static void what_the_file_cannot_say_of_sockets_is_known(void **state)
+{
+	const enum topology_xml_sockets cpus = TOPOLOGY_XML_SOCKETS_CPUS;
+	struct topology topology;
+
+	(void)state;
+	machine_read(machine_text, &topology);
+	machine_pairs(&topology, 2);
+	assert_GBps(missed(&topology, cpus, GBPS(40), TOPOLOGY_MEASURED), 24);
+	assert_GBps(missed(&topology, cpus, GBPS(10), TOPOLOGY_MEASURED), -6);
+	assert_GBps(missed(&topology, cpus, GBPS(10), TOPOLOGY_AT_LEAST), 0);
+	assert_GBps(missed(&topology, cpus, GBPS(16), TOPOLOGY_MEASURED), 0);
+	assert_GBps(missed(&topology, TOPOLOGY_XML_SOCKETS_SWITCHES, GBPS(40), TOPOLOGY_MEASURED), 0);
+	topology_fini(&topology);
+}
+
 static void p2p_across_sockets_must_work_or_none_at_all(void **state)
 {
 	(void)state;
@@ -186,6 +222,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_a_measurement_far_from_the_constant_makes_switches),
+		cmocka_unit_test(what_the_file_cannot_say_of_sockets_is_known),
 		cmocka_unit_test(p2p_across_sockets_must_work_or_none_at_all),
 		cmocka_unit_test(a_slow_rate_may_not_be_charged_to_host_memory_of_one_socket),
 		cmocka_unit_test(a_rate_below_that_of_near_nics_would_send_over_them),
