@@ -293,6 +293,8 @@ static int measure(const struct command_call *call, struct measurement *measurem
 	if (r < 0)
 		return command_failed(NULL, r, "the measurement failed");
 	status = save(call, measurement, options.date_s, profile_out);
+	result.elsewhere = *measurement->params.profile ? strcmp(measurement->params.profile, measurement->path) != 0
+							: command_given(call, "output");
 	r = command_given(call, "json") ? measure_print_json(&result, out) : measure_print(call, &result, out);
 	if (status == COMMAND_OK && !measurement->report.run_count && !measurement->report.stopped)
 		status = command_failed(NULL, 0, "nothing was measured, and no profile is written: %s",

@@ -349,6 +349,8 @@ static void answer(const struct measure_result *result, struct answer *ret)
 		answer_add(ret, "; `tributary doctor` looks for the cause.");
 	else if (*result->no_gpu)
 		answer_add(ret, "; without a GPU there was only memory to measure.");
+	else if (*result->path && result->elsewhere)
+		answer_add(ret, "; set TRIBUTARY_PROFILE=%s for the plugin to plan by this profile.", result->path);
 	else if (*result->path)
 		answer_add(ret, "; nothing to set, the plugin plans by this profile.");
 	else

@@ -29,6 +29,7 @@ struct measure_result {
 	const struct measure_report *report;
 	const struct measure_others_uses *others;
 	const char *path;   /* of the profile; "": none was written */
+	bool elsewhere;     /* there the plugin finds it by TRIBUTARY_PROFILE alone */
 	const char *no_gpu; /* why no GPU was measured; "" */
 };
 /* Both return an exit status. */

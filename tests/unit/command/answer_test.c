@@ -197,6 +197,24 @@ static void tune_says_what_its_table_says(void **state)
 	}
 }
 
+/* The plugin looks for a profile where it is told, or in the state directory. */
+static void measure_says_what_the_plugin_needs_to_find_the_profile(void **state)
+{
+	char arguments[512], profile[256];
+
+	(void)state;
+	snprintf(profile, sizeof(profile), "%s/box.profile", program_folder());
+	snprintf(arguments, sizeof(arguments), "measure --quick --simulate '%s/topo/nvlink-pairs-4gpu' --output %s",
+		 program_source(), profile);
+	json_decref(ask(arguments));
+	expect("; set TRIBUTARY_PROFILE=");
+	expect(profile);
+	setenv("TRIBUTARY_PROFILE", profile, 1);
+	json_decref(ask(arguments));
+	expect("; nothing to set, the plugin plans by this profile.");
+	unsetenv("TRIBUTARY_PROFILE");
+}
+
 static void plan_says_what_rings_carry(void **state)
 {
 	(void)state;
@@ -479,6 +497,7 @@ int main(void)
 		cmocka_unit_test(explain_says_what_its_table_says),
 		cmocka_unit_test(losses_are_weighed_against_gains),
 		cmocka_unit_test(tune_says_what_its_table_says),
+		cmocka_unit_test(measure_says_what_the_plugin_needs_to_find_the_profile),
 		cmocka_unit_test(plan_says_what_rings_carry),
 		cmocka_unit_test(plan_compared_says_the_same_only_where_it_is),
 		cmocka_unit_test(doctor_names_the_worst_first),
