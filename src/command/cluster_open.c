@@ -14,7 +14,7 @@ static void print_notes(const char *notes)
 	while (*notes) {
 		int bytes = (int)strcspn(notes, "\n");
 
-		fprintf(stderr, "tributary: %.*s\n", bytes, notes);
+		command_say("%.*s", bytes, notes);
 		notes += bytes + (notes[bytes] == '\n');
 	}
 }

@@ -95,10 +95,9 @@ static int read_call(const struct command_call *call, struct ordering *ret)
 	if (status == COMMAND_OK)
 		status = read_layout(call, ret);
 	if (status == COMMAND_OK && ret->slots && ret->slots != ret->layout.gpus)
-		fprintf(stderr,
-			"tributary: the hosts file has %llu ranks on a host, and --gpus is %u: give --gpus %llu if "
-			"so many are meant\n",
-			(unsigned long long)ret->slots, ret->layout.gpus, (unsigned long long)ret->slots);
+		command_say("the hosts file has %llu ranks on a host, and --gpus is %u: give --gpus %llu if "
+			    "so many are meant",
+			    (unsigned long long)ret->slots, ret->layout.gpus, (unsigned long long)ret->slots);
 	return status;
 }
 

@@ -102,13 +102,11 @@ int cluster_rates_fill(const struct command_call *call, struct cluster *cluster,
 void cluster_rates_note(const struct cluster_rates *rates, const char *path, const char *means)
 {
 	if (rates->unknown_hosts)
-		fprintf(stderr,
-			"tributary: \"%s\" has no rate for %zu of its %zu hosts: each counts like the others (--rate "
-			"RATE says otherwise)\n",
-			path, rates->unknown_hosts, rates->hosts);
+		command_say("\"%s\" has no rate for %zu of its %zu hosts: each counts like the others (--rate "
+			    "RATE says otherwise)",
+			    path, rates->unknown_hosts, rates->hosts);
 	if (rates->unknown_uplinks)
-		fprintf(stderr,
-			"tributary: \"%s\" has no rate for %zu of its %zu uplinks: one without %s (--rate RATIO:1,RATE "
-			"gives them one)\n",
-			path, rates->unknown_uplinks, rates->uplinks, means);
+		command_say("\"%s\" has no rate for %zu of its %zu uplinks: one without %s (--rate RATIO:1,RATE "
+			    "gives them one)",
+			    path, rates->unknown_uplinks, rates->uplinks, means);
 }

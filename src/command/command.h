@@ -114,6 +114,8 @@ void command_print_fish(const struct command *const *table, FILE *out);
 /* params.c: what tributary-env(7) says of each. */
 void command_print_params_man(FILE *out);
 
+/* Says on stderr "tributary: ...", a sentence; as in all of these, control characters become '?'. */
+void command_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Says on stderr what is wrong with the command line, in one sentence; returns COMMAND_USAGE. */
 int command_usage_error(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Says on stderr "tributary: ...", with diag's place and reason where there is one; returns COMMAND_FAILED. */

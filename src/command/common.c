@@ -1,62 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/command.h"
 
-#include "base/log.h"
 #include "base/params.h"
 #include "command/conf.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-int command_usage_error(const char *name, const char *fmt, ...)
-{
-	va_list args;
-
-	fprintf(stderr, "tributary%s%s: ", *name ? " " : "", name);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fprintf(stderr, " (see `tributary help%s%s`)\n", *name ? " " : "", name);
-	return COMMAND_USAGE;
-}
-
-static void put_diag(const struct diag *diag)
-{
-	if (diag->line)
-		fprintf(stderr, ", line %d", diag->line);
-	if (diag->line && diag->column)
-		fprintf(stderr, ", column %d", diag->column);
-	fprintf(stderr, ": %s", diag->text);
-}
-
-int command_failed(const struct diag *diag, int error, const char *fmt, ...)
-{
-	va_list args;
-
-	fputs("tributary: ", stderr);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	if (diag && diag->text[0])
-		put_diag(diag);
-	else if (error)
-		fprintf(stderr, ": %s", strerror(error < 0 ? -error : error));
-	fputc('\n', stderr);
-	return COMMAND_FAILED;
-}
-
-void command_warn(const struct diag *diag, const char *fmt, ...)
-{
-	va_list args;
-
-	fputs("tributary: warning: ", stderr);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	put_diag(diag);
-	fputc('\n', stderr);
-}
 
 size_t command_find_host(const char *name, size_t bytes, const char *(*name_of)(const void *arg, size_t index),
 			 const void *arg, size_t count)
@@ -86,12 +35,13 @@ static void complain(void *arg, const char *sentence)
 	const char *file;
 	unsigned line;
 
+	(void)arg;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sentence, " ="), sentence);
 	file = conf_file_of(name, &line);
 	if (file)
-		fprintf(arg, "tributary: %s, line %u: %s\n", file, line, sentence);
+		command_say("%s, line %u: %s", file, line, sentence);
 	else
-		fprintf(arg, "tributary: %s\n", sentence);
+		command_say("%s", sentence);
 }
 
 void command_load_params(struct params *ret)
@@ -100,7 +50,7 @@ void command_load_params(struct params *ret)
 
 	conf_load(); /* first: it adds to the environment, which may move by that */
 	source = params_from_environment();
-	params_load(&source, complain, stderr, ret);
+	params_load(&source, complain, NULL, ret);
 }
 
 size_t command_param_index(const char *name)

@@ -2,6 +2,7 @@
 #include "command/conf.h"
 
 #include "base/sys.h"
+#include "command/command.h"
 
 #include <limits.h>
 #include <pwd.h>
@@ -59,16 +60,13 @@ static void load_line(char *line, const char *file, unsigned number)
 	if (line[0] == '#' || !line[strspn(line, " \t\r")])
 		return;
 	if (line[bytes] != '=' || !bytes || strspn(line, letters) != bytes) {
-		fprintf(stderr, "tributary: %s, line %u is not NAME=VALUE without blanks: NCCL makes nothing of it\n",
-			file, number);
+		command_say("%s, line %u is not NAME=VALUE without blanks: NCCL makes nothing of it", file, number);
 		return;
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)(bytes < TEXT_BYTES ? bytes : TEXT_BYTES - 1), line);
 	snprintf(value, sizeof(value), "%s", line + bytes + 1);
 	if (is_wrapped(value))
-		fprintf(stderr,
-			"tributary: %s, line %u: NCCL takes quotes and blanks around a value for a part of it\n", file,
-			number);
+		command_say("%s, line %u: NCCL takes quotes and blanks around a value for a part of it", file, number);
 	set(name, value, file, number);
 }
 

@@ -117,9 +117,9 @@ static int run(const struct command_call *call, FILE *out)
 	command_load_params(&params);
 	r = tcp_interfaces_find(&params, at, TCP_INTERFACE_MAX, &count, &diag);
 	if (diag.text[0])
-		fprintf(stderr, "tributary: %s\n", diag.text);
+		command_say("%s", diag.text);
 	else if (r < 0)
-		fprintf(stderr, "tributary: the interfaces cannot be listed: %s\n", strerror(-r));
+		command_say("the interfaces cannot be listed: %s", strerror(-r));
 	if (r < 0 || !count)
 		return COMMAND_FAILED;
 	if (command_given(call, "json"))

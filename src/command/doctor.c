@@ -170,7 +170,7 @@ static int run(const struct command_call *call, FILE *out)
 	if (status != COMMAND_OK)
 		return status;
 	if (source.no_profile.text[0])
-		fprintf(stderr, "tributary: rates are nominal: %s\n", source.no_profile.text);
+		command_say("rates are nominal: %s", source.no_profile.text);
 	if (!command_given(call, "from"))
 		add_obstacles(&source.facts);
 	r = doctor_examine(&source.topology, &source.facts, command_given(call, "from"), &report);

@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "cluster/file.h"
 #include "command/json.h"
+#include "command/term.h"
 #include "plugin/steer/settings.h"
 #include "profile/fingerprint.h"
 #include "profile/profile.h"
@@ -112,12 +113,16 @@ static int add_library(struct env *env, bool *ret_has_env_name)
 static void add_half(struct env *env, const char *variable, const char *value, const char *what)
 {
 	const char *own = getenv(variable); /* NCCL's configuration files may have it */
+	char *note = env->notes[env->note_count];
 
-	if (!own)
+	if (!own) {
 		add(env, variable, "%s", value);
-	else if (!steer_settings_names_us(own))
-		snprintf(env->notes[env->note_count++], sizeof(env->notes[0]),
-			 "%s=%.100s stays as it is set, so NCCL does not load Tributary%s", variable, own, what);
+	} else if (!steer_settings_names_us(own)) {
+		snprintf(note, sizeof(env->notes[0]), "%s=%.100s stays as it is set, so NCCL does not load Tributary%s",
+			 variable, own, what);
+		term_clean(note, note, sizeof(env->notes[0])); /* a comment for the shell, too: no second line */
+		env->note_count++;
+	}
 }
 
 /* NCCL's own RDMA transport has the network then (TRIBUTARY_NET=auto), and the plugin offers no collnet. */

@@ -43,33 +43,28 @@ static void print_summary(const struct source *source, const struct topology_xml
 {
 	size_t measured = count_links(&source->topology, TOPOLOGY_AT_LEAST);
 
-	fprintf(stderr, "tributary: %zu of NCCL's 256 nodes; %zu of %zu links measured", report->node_count, measured,
-		source->topology.link_count);
-	if (source->profiled)
-		fprintf(stderr, " (%s)", source->profile_path);
 	/* From what is not measured nobody knows how far off it is. */
-	fprintf(stderr,
-		measured ? "; NCCL will be off by at most %.3f GB/s on what the file says\n"
-			 : "; NCCL reads their rates to within %.3f GB/s\n",
-		report->worst_error_Bps / 1e9);
+	command_say("%zu of NCCL's 256 nodes; %zu of %zu links measured%s%s%s; NCCL %s %.3f GB/s%s", report->node_count,
+		    measured, source->topology.link_count, source->profiled ? " (" : "",
+		    source->profiled ? source->profile_path : "", source->profiled ? ")" : "",
+		    measured ? "will be off by at most" : "reads their rates to within", report->worst_error_Bps / 1e9,
+		    measured ? " on what the file says" : "");
 	if (report->socket_Bps && answer_differs((double)report->socket_Bps / (double)report->nccl_socket_Bps))
-		fprintf(stderr,
-			"tributary: between sockets NCCL takes %.2f GB/s, a constant of its own, and not %.2f: `--sockets "
-			"switches` gives it the rate, and changes classes of paths\n",
-			(double)report->nccl_socket_Bps / 1e9, (double)report->socket_Bps / 1e9);
+		command_say("between sockets NCCL takes %.2f GB/s, a constant of its own, and not %.2f: `--sockets "
+			    "switches` gives it the rate, and changes classes of paths",
+			    (double)report->nccl_socket_Bps / 1e9, (double)report->socket_Bps / 1e9);
 	source_note_rates(source);
 	if (!topology_count(&source->topology, TOPOLOGY_GPU))
-		fputs("tributary: the machine has no GPU: the file says nothing that NCCL needs\n", stderr);
+		command_say("the machine has no GPU: the file says nothing that NCCL needs");
 	if (shape->p2p_farthest >= TOPOLOGY_CLASS_PHB)
-		fprintf(stderr,
-			"tributary: GPUs are written below one PCI switch, for NCCL to use P2P up to %s: it is "
-			"faster than host memory\n",
-			topology_class_word(shape->p2p_farthest));
+		command_say("GPUs are written below one PCI switch, for NCCL to use P2P up to %s: it is "
+			    "faster than host memory",
+			    topology_class_word(shape->p2p_farthest));
 	else if (report->sockets_as_switches)
-		fprintf(stderr, "tributary: sockets are written as PCI switches under one CPU, to give NCCL their "
-				"measured rate\n");
+		command_say("sockets are written as PCI switches under one CPU, to give NCCL their "
+			    "measured rate");
 	if (report->changed_classes[0])
-		fprintf(stderr, "tributary: this changes path classes: %s\n", report->changed_classes);
+		command_say("this changes path classes: %s", report->changed_classes);
 }
 
 static double worst_error_Bps(const struct topology_xml_report *report)

@@ -250,12 +250,11 @@ static bool has_rdma(const struct measurement *measurement)
 static void note_what_is_missing(const struct measurement *measurement)
 {
 	if (measurement->no_gpu.text[0])
-		fprintf(stderr, "tributary: no GPU found: %s\n", measurement->no_gpu.text);
+		command_say("no GPU found: %s", measurement->no_gpu.text);
 	if (measurement->no_rdma.text[0] && has_rdma(measurement))
-		fprintf(stderr, "tributary: RDMA devices are not measured: %s\n", measurement->no_rdma.text);
+		command_say("RDMA devices are not measured: %s", measurement->no_rdma.text);
 	if (measurement->no_rdma_of_gpu.text[0])
-		fprintf(stderr, "tributary: RDMA with the memory of GPUs is not measured: %s\n",
-			measurement->no_rdma_of_gpu.text);
+		command_say("RDMA with the memory of GPUs is not measured: %s", measurement->no_rdma_of_gpu.text);
 }
 
 static int measure(const struct command_call *call, struct measurement *measurement, uint64_t budget_ns,
@@ -301,8 +300,8 @@ static int measure(const struct command_call *call, struct measurement *measurem
 					measurement->report.out_of_time ? "give it more --seconds"
 									: "there is nothing that can be");
 	if (status == COMMAND_OK && measurement->report.stopped) {
-		fprintf(stderr, "tributary: interrupted: %s\n",
-			measurement->path[0] ? "what was known by then is kept" : "nothing is kept");
+		command_say("interrupted: %s",
+			    measurement->path[0] ? "what was known by then is kept" : "nothing is kept");
 		status = COMMAND_FAILED;
 	}
 	return status != COMMAND_OK ? status : r;

@@ -241,9 +241,8 @@ static void note_unknown(const struct topology *topology)
 		if (link->kind == TOPOLOGY_LINK_PCI && (link->nominal_Bps || link->capacity[TOPOLOGY_UP].rate_Bps))
 			return;
 	}
-	fputs("tributary: the rates of this machine's links are not known: none is ever full (`tributary measure` "
-	      "finds them)\n",
-	      stderr);
+	command_say("the rates of this machine's links are not known: none is ever full (`tributary measure` "
+		    "finds them)");
 }
 
 static int place_on_gpus(const struct command_call *call, struct placing *placing, FILE *out)

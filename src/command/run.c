@@ -115,7 +115,7 @@ static void tell_measured(const struct jobs *jobs, const char *id)
 		measured_fini(&measured);
 	}
 	if (line.text[0])
-		fprintf(stderr, "tributary: %s\n", line.text);
+		command_say("%s", line.text);
 	expect_close(expect);
 }
 
@@ -135,16 +135,14 @@ static void tell(const struct params *params, const char *id, const struct obsta
 	if (outcome.has_others)
 		others = " (and other reasons: tributary status)";
 	if (outcome.is_known)
-		fprintf(stderr,
-			"tributary: communicators on this host: %" PRIu64 " with planned channels, %" PRIu64
-			" without\n",
-			outcome.planned, outcome.searched);
+		command_say("communicators on this host: %" PRIu64 " with planned channels, %" PRIu64 " without",
+			    outcome.planned, outcome.searched);
 	else
-		fprintf(stderr, "tributary: NCCL has told Tributary of no communicator on this host\n");
+		command_say("NCCL has told Tributary of no communicator on this host");
 	if (way)
-		fprintf(stderr, "tributary: what stands in the way: %s%s\n", way, others);
+		command_say("what stands in the way: %s%s", way, others);
 	else
-		fprintf(stderr, "tributary: nothing stands in the way of plans\n");
+		command_say("nothing stands in the way of plans");
 	tell_measured(&jobs, id);
 	jobs_fini(&jobs);
 }

@@ -31,9 +31,8 @@ static int run(const struct command_call *call, FILE *out)
 	status = simulation_read(call, simulation);
 	if (status == COMMAND_OK) {
 		if (simulation->fabric.host_count < 2 && !simulation->fabric.row_count)
-			fputs("tributary: one host sends nothing over the network; --from FILE says what is inside "
-			      "it\n",
-			      stderr);
+			command_say("one host sends nothing over the network; --from FILE says what is inside "
+				    "it");
 		status = simulation_run(simulation, page != NULL);
 		if (status == COMMAND_OK && page)
 			status = file_put_made(page, "the page cannot be drawn", draw, simulation, out);

@@ -222,18 +222,16 @@ static int merge_profile(const char *path, const struct profile *profile, bool h
 	struct diag why;
 
 	if (is_foreign(profile, source, here, &why)) {
-		fprintf(stderr, "tributary: \"%s\" does not belong to this machine: %s\n", path, why.text);
+		command_say("\"%s\" does not belong to this machine: %s", path, why.text);
 		return COMMAND_FAILED;
 	}
 	used = source_merge(&profile->topology, &source->topology);
 	if (why.text[0])
-		fprintf(stderr, "tributary: warning: \"%s\" was measured before this machine changed: %s\n", path,
-			why.text);
+		command_say("warning: \"%s\" was measured before this machine changed: %s", path, why.text);
 	if (used < all)
-		fprintf(stderr,
-			"tributary: warning: \"%s\": %zu of %zu measured rates are of links that are not here, and "
-			"are left out\n",
-			path, all - used, all);
+		command_say("warning: \"%s\": %zu of %zu measured rates are of links that are not here, and "
+			    "are left out",
+			    path, all - used, all);
 	return COMMAND_OK;
 }
 
@@ -331,8 +329,7 @@ void source_note_rates(const struct source *source)
 		known |= source->topology.links[i].nominal_Bps ||
 			 source->topology.links[i].capacity[TOPOLOGY_UP].rate_Bps;
 	if (source->no_profile.text[0])
-		fprintf(stderr, "tributary: %s: %s\n", known ? "rates are nominal" : "no rate is known",
-			source->no_profile.text);
+		command_say("%s: %s", known ? "rates are nominal" : "no rate is known", source->no_profile.text);
 }
 
 int source_run(const struct command_call *call, FILE *out,

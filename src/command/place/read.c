@@ -7,6 +7,7 @@
 #include "cluster/text.h"
 #include "command/command.h"
 #include "command/file.h"
+#include "command/term.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -119,7 +120,7 @@ static int add_job(struct placing *placing, const char *name, const char *kind, 
 	job->slots = calloc(placing->tree.slot_count, sizeof(*job->slots));
 	if (!job->slots)
 		return command_failed(NULL, ENOMEM, "the jobs cannot be read");
-	snprintf(job->name, sizeof(job->name), "%s", name);
+	term_clean(name, job->name, sizeof(job->name));
 	job->job = (struct plan_place_job){ .kind = (enum plan_place_kind)which,
 					    .rate_Bps = (double)rate_Bps,
 					    .slots = job->slots };

@@ -72,10 +72,9 @@ static int check_hosts(const struct dump *dump, const struct graph_xml_graph *gr
 	if (nets == several)
 		return COMMAND_OK;
 	if (nets)
-		fprintf(stderr, "tributary: \"%s\" is of several hosts, and here is one: say how many there are\n",
-			dump->path);
+		command_say("\"%s\" is of several hosts, and here is one: say how many there are", dump->path);
 	else
-		fprintf(stderr, "tributary: \"%s\" is of one host: its channels have no NIC\n", dump->path);
+		command_say("\"%s\" is of one host: its channels have no NIC", dump->path);
 	return COMMAND_FAILED;
 }
 
@@ -127,7 +126,7 @@ static int take_graphs(struct dump *dump, struct channels *ret)
 			if (dump->graphs.graphs[i].id == ids[pattern])
 				status = take_graph(dump, &dump->graphs.graphs[i], (enum plan_pattern)pattern, ret);
 	if (status == COMMAND_OK && !ret->has[PLAN_RING] && !ret->has[PLAN_TREE]) {
-		fprintf(stderr, "tributary: \"%s\" has neither rings nor trees\n", dump->path);
+		command_say("\"%s\" has neither rings nor trees", dump->path);
 		status = COMMAND_FAILED;
 	}
 	return status;

@@ -170,13 +170,13 @@ static int keep_one_slice(const struct topology *topology, bool named, uint32_t 
 		}
 		if (!named)
 			continue;
-		fprintf(stderr, "tributary: " NCCL_REFUSES ": name one of %s and %s\n",
-			topology->vertices[gpus[same]].name, topology->vertices[gpus[i]].name);
+		command_say(NCCL_REFUSES ": name one of %s and %s", topology->vertices[gpus[same]].name,
+			    topology->vertices[gpus[i]].name);
 		return COMMAND_FAILED;
 	}
 	if (kept < all)
-		fprintf(stderr, "tributary: " NCCL_REFUSES ": planned for one slice of each GPU; --gpus "
-				"chooses others\n");
+		command_say(NCCL_REFUSES ": planned for one slice of each GPU; --gpus "
+					 "chooses others");
 	*count = kept;
 	return COMMAND_OK;
 }
@@ -190,16 +190,14 @@ static int take_gpus(const struct command_call *call, struct topology *topology,
 	if (list_devices(topology, call->command->name, TOPOLOGY_GPU, &devices) < 0)
 		return command_failed(NULL, ENOMEM, "the GPUs cannot be listed");
 	if (!devices.count) {
-		fputs("tributary: the machine has no GPU: there is nothing to plan (--from FILE plans for another)\n",
-		      stderr);
+		command_say("the machine has no GPU: there is nothing to plan (--from FILE plans for another)");
 		status = COMMAND_FAILED;
 	} else {
 		if (!list)
 			(void)keep_one_slice(topology, false, devices.list, &devices.count);
 		if (number_gpus(topology, devices.list, devices.count))
-			fputs("tributary: the GPUs have no numbers here: they are counted in order of their PCI "
-			      "places, as NVML does\n",
-			      stderr);
+			command_say("the GPUs have no numbers here: they are counted in order of their PCI "
+				    "places, as NVML does");
 		qsort_r(devices.list, devices.count, sizeof(devices.list[0]), by_index, &devices);
 	}
 	if (status == COMMAND_OK && list)
@@ -235,7 +233,7 @@ static int take_nics(const struct command_call *call, const struct topology *top
 		status = complain(&devices, "a plan has at most 16 NICs: choose with --nets");
 	}
 	if (status == COMMAND_OK && needed && !request->nic_count) {
-		fputs("tributary: the machine has no NIC: its channels cannot leave it\n", stderr);
+		command_say("the machine has no NIC: its channels cannot leave it");
 		status = COMMAND_FAILED;
 	}
 	free(devices.list);

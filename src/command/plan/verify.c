@@ -48,11 +48,10 @@ void channels_begin(const struct topology *topology, const struct plan_request *
 static int no_plan(const struct plan_request *request, int error)
 {
 	if (error == -ENODATA)
-		fputs("tributary: no channels are good both inside one host and between several; NCCL would be left to "
-		      "search by itself\n",
-		      stderr);
+		command_say("no channels are good both inside one host and between several; NCCL would be left to "
+			    "search by itself");
 	else if (error == -ENOENT)
-		fputs("tributary: there are GPUs between which no data can pass: see `tributary doctor`\n", stderr);
+		command_say("there are GPUs between which no data can pass: see `tributary doctor`");
 	else
 		return command_failed(NULL, error, "no channels can be planned for %zu GPUs", request->gpu_count);
 	return COMMAND_FAILED;

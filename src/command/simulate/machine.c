@@ -102,7 +102,7 @@ static void warn_of_missing(const char *path, const struct channels *channels)
 			snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%ss", list[0] ? " and no " : "",
 				 channels_pattern_word(patterns[i]));
 	if (list[0])
-		fprintf(stderr, "tributary: \"%s\" has no %s: hosts bound nothing that goes by these\n", path, list);
+		command_say("\"%s\" has no %s: hosts bound nothing that goes by these", path, list);
 }
 
 /* path: NULL: NCCL's own. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "command/command.h"
+#include "command/term.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static int order_of_file(const char *path, struct simulate_fabric *fabric, struc
 	const char *name = strrchr(path, '/');
 	uint64_t slots;
 
-	snprintf(one->order_word, sizeof(one->order_word), "%.60s", name ? name + 1 : path);
+	term_clean(name ? name + 1 : path, one->order_word, sizeof(one->order_word));
 	return simulation_hosts_of_file(path, "an order is rank, leaf, random:SEED or a file", fabric, one->order,
 					&one->host_count, &slots);
 }

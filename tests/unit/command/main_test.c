@@ -141,6 +141,35 @@ static void cluster_measure_says_at_once_what_is_wrong(void **state)
 	unsetenv("TRIBUTARY_TIMEOUT");
 }
 
+static void no_name_from_outside_reaches_the_terminal_as_a_command(void **state)
+{
+	static const char fabric[] = "--fabric leaf-spine:2x1,4:1,10Gbit/s";
+	char calls[8][512], path[256], text[8192];
+	size_t count = 0;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s", program_put("hosts\033[31m", "\033[32mhost\n"));
+	snprintf(calls[count++], sizeof(calls[0]), "plan --from '\033[31mfile'");
+	snprintf(calls[count++], sizeof(calls[0]), "'\033[31mword'");
+	snprintf(calls[count++], sizeof(calls[0]), "params '--\033[31m'");
+	snprintf(calls[count++], sizeof(calls[0]), "cluster order %s --hostfile '%s'", fabric, path);
+	snprintf(calls[count++], sizeof(calls[0]), "simulate %s --order '%s'", fabric, path);
+	snprintf(path, sizeof(path), "%s", program_put("order\033[31m", "host1\nhost2\n"));
+	snprintf(calls[count++], sizeof(calls[0]), "simulate %s --order 'leaf,%s'", fabric, path);
+	snprintf(path, sizeof(path), "%s", program_put("jobs", "wants \033[31mjob peer 2\nwants other peer 1\n"));
+	snprintf(calls[count++], sizeof(calls[0]), "place --jobs '%s' --from '%s'/topo/dual-root-8gpu", path,
+		 program_source());
+	for (size_t i = 0; i < count; i++) {
+		program_run(calls[i], "2>&1", text, sizeof(text));
+		assert_null(strchr(text, '\033'));
+		assert_non_null(strstr(text, "?[3"));
+	}
+	setenv("NCCL_NET_PLUGIN", "other\n\033[31mtrue", 1);
+	program_run("env", "2>&1", text, sizeof(text));
+	unsetenv("NCCL_NET_PLUGIN");
+	assert_non_null(strstr(text, "# NCCL_NET_PLUGIN=other??[31mtrue stays"));
+}
+
 static void file_that_is_not_there_is_named(void **state)
 {
 	static const char *const calls[] = { "show --from", "discover --from", "doctor --from",     "export --from",
@@ -269,6 +298,7 @@ int main(void)
 		cmocka_unit_test(wrong_calls_get_one_line_and_status_2),
 		cmocka_unit_test(what_was_meant_is_named),
 		cmocka_unit_test(cluster_measure_says_at_once_what_is_wrong),
+		cmocka_unit_test(no_name_from_outside_reaches_the_terminal_as_a_command),
 		cmocka_unit_test(file_that_is_not_there_is_named),
 		cmocka_unit_test(a_topology_file_with_a_bus_id_twice_is_shown_with_a_warning),
 		cmocka_unit_test(help_of_a_command_names_those_of_two_words),
