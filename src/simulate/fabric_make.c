@@ -220,7 +220,7 @@ static int read_capacity(const char *text, double now_Bps, double *ret_Bps)
 	}
 	memcpy(digits, text, bytes - 1);
 	digits[bytes - 1] = '\0';
-	if (parse_u64(digits, 0, 1000, &value) < 0)
+	if (parse_u64(digits, 0, 100, &value) < 0)
 		return -EINVAL;
 	*ret_Bps = value ? now_Bps * (double)value / 100 : 0;
 	return 0;
@@ -234,7 +234,7 @@ static int set_capacity(double *capacity_Bps, int only, const char *text, struct
 		if (isinf(capacity_Bps[way]) && strchr(text, '%'))
 			return wrong(diag, "a rate, as what it has now is not known", text);
 		if (read_capacity(text, capacity_Bps[way], &capacity_Bps[way]) < 0)
-			return wrong(diag, "a rate as 25Gbit/s, or a share as 50%", text);
+			return wrong(diag, "a rate as 25Gbit/s, or a share as 50%, at most 100%", text);
 	}
 	return 0;
 }

@@ -139,8 +139,9 @@ static void wrong_texts_are_refused_with_a_reason(void **state)
 					     "leaf-spine:16384x16384,1Gbit/s",
 					     "fat-tree:5,1Gbit/s",
 					     "rail-optimised:2x2x17,1Gbit/s" };
-	static const char *const degrades[] = { "",         "leaf1",    "leaf9=1Gbit/s", "leaf1=",
-						"=1Gbit/s", "leaf1=-1", "host1.up=fast", "host1.out=1Gbit/s" };
+	static const char *const degrades[] = { "",          "leaf1",    "leaf9=1Gbit/s", "leaf1=",
+						"=1Gbit/s",  "leaf1=-1", "host1.up=fast", "host1.out=1Gbit/s",
+						"leaf1=101%" };
 	struct simulate_fabric fabric;
 
 	(void)state;
