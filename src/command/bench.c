@@ -44,7 +44,8 @@ const struct command command_bench = {
 		     { "higher", NULL, "more of the metric is better, as tokens per second", NULL },
 		     { "csv", NULL, "print comma-separated values", NULL },
 		     { "report", "FILE",
-		       "write a file to send in: all values, versions, this machine, the settings but for secrets",
+		       "write a file to send in: all values, versions, the settings but for secrets, this machine "
+		       "with its name and addresses",
 		       NULL },
 		     COMMAND_OPTION_JSON },
 	.example = "tributary bench -- torchrun --nproc_per_node=4",
