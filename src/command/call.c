@@ -186,6 +186,11 @@ static bool command_is_output(const char *option)
 	return false;
 }
 
+static bool is_output(const struct command_call *call, size_t option)
+{
+	return call->values[option] && command_is_output(call->command->options[option].name);
+}
+
 int command_check_outputs(const struct command_call *call)
 {
 	size_t count = options_count(call->command->options), streams = 0;
@@ -193,19 +198,25 @@ int command_check_outputs(const struct command_call *call)
 
 	for (size_t i = 0; i < count; i++) {
 		const char *name = call->command->options[i].name, *value = call->values[i];
-		bool output = value && command_is_output(name);
 
-		if (!value || !(output ? !strcmp(value, "-") : !strcmp(name, "json")))
+		if (!value || !(is_output(call, i) ? !strcmp(value, "-") : !strcmp(name, "json")))
 			continue;
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s--%s", streams ? ", " : "", name);
 		streams++;
 	}
 	if (streams > 1)
 		return command_usage_error(call->command->name, "only one of %s can go to standard output", list);
-	for (size_t i = 0; i < count; i++)
-		if (call->values[i] && command_is_output(call->command->options[i].name) &&
-		    file_check_put(call->values[i]) != COMMAND_OK)
+	for (size_t i = 0; i < count; i++) {
+		const char *value = is_output(call, i) ? call->values[i] : NULL;
+
+		for (size_t k = 0; value && k < i; k++)
+			if (is_output(call, k) && !strcmp(call->values[k], value))
+				return command_usage_error(call->command->name, "--%s and --%s are the same file",
+							   call->command->options[k].name,
+							   call->command->options[i].name);
+		if (value && file_check_put(value) != COMMAND_OK)
 			return COMMAND_FAILED;
+	}
 	return COMMAND_OK;
 }
 

@@ -276,9 +276,6 @@ static int print(const struct view *view, const struct command_call *call, FILE 
 	const char *page = command_value(call, "html");
 	int status = COMMAND_OK;
 
-	if (page && !strcmp(page, "-") && (command_given(call, "text") || command_given(call, "slurm")))
-		return command_usage_error("cluster",
-					   "only one of --html, --text and --slurm can go to standard output");
 	if (page)
 		status = file_put_made(page, "the page cannot be drawn", draw, view, out);
 	if (status != COMMAND_OK)
@@ -299,9 +296,18 @@ static int print(const struct view *view, const struct command_call *call, FILE 
 
 static int run(const struct command_call *call, FILE *out)
 {
+	static const char *const printed[] = { "text", "slurm", "json" };
 	struct view view = { .path = call->operands[1] };
-	int status = command_cluster_open(view.path, command_value(call, "exclude"), &view.cluster), r;
+	const char *page = command_value(call, "html");
+	size_t streams = page && !strcmp(page, "-") ? 1 : 0;
+	int status, r;
 
+	for (size_t i = 0; i < sizeof(printed) / sizeof(printed[0]); i++)
+		streams += command_given(call, printed[i]);
+	if (streams > 1)
+		return command_usage_error("cluster", "only one of --html, --json, --text and --slurm can go to "
+						      "standard output");
+	status = command_cluster_open(view.path, command_value(call, "exclude"), &view.cluster);
 	if (status != COMMAND_OK)
 		return status;
 	r = make_schedule(&view);
