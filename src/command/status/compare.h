@@ -33,6 +33,7 @@ struct compare_case {
 	struct compare_way taken, predicted;
 	double predicted_us;              /* what was predicted takes; 0: nothing was */
 	double taken_us;                  /* what NCCL has taken would, by the same model; 0: not known */
+	bool is_tuned;                    /* a tuning table of this host says to take that */
 	const struct compare_rank *ranks; /* of this host, whose times are known */
 	size_t rank_count;
 	const struct compare_link *link; /* the one that lacks most; NULL: none does */

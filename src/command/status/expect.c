@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/status/expect.h"
 
+#include "base/params.h"
 #include "command/command.h"
 #include "command/plan/channels.h"
 #include "command/source.h"
+#include "profile/store_tuning.h"
 #include "tributary/predict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 /* A link that negotiated less than what was measured of it carries less now; what is within the measurement's noise does not count. */
 #define LACKING_PART 0.9
@@ -24,8 +27,14 @@ static const struct command questions = {
 		     [HOSTS] = COMMAND_OPTION_HOSTS },
 };
 
+struct table {
+	struct tuning_table table;
+	SLIST_ENTRY(table) link;
+};
+
 struct expect {
 	struct source source;
+	SLIST_HEAD(, table) tables; /* of this host */
 	char why_not[512];
 	/* Of the last communicator that was asked for. */
 	char gpus[256];
@@ -36,15 +45,49 @@ struct expect {
 	struct predict_communicator believed, real; /* not */
 };
 
+/* Without memory for one, what it says is taken for another choice than the model's, as without the table. */
+static void take_table(void *arg, uint64_t hash, const struct tuning_table *table)
+{
+	struct expect *expect = arg;
+	struct table *kept = malloc(sizeof(*kept));
+
+	(void)hash;
+	if (!kept)
+		return;
+	kept->table = *table;
+	SLIST_INSERT_HEAD(&expect->tables, kept, link);
+}
+
+/* Whichever of them the job followed, if any: the records do not say. */
+static bool is_tuned(const struct expect *expect, const struct expect_comm *comm, int collective, uint64_t bytes,
+		     struct compare_way taken)
+{
+	const struct table *at;
+
+	SLIST_FOREACH(at, &expect->tables, link)
+	{
+		const struct tuning_choice *choice = tuning_find(&at->table, collective, bytes);
+
+		if (choice && at->table.rank_count == comm->rank_count && at->table.host_count == comm->node_count &&
+		    choice->algorithm == taken.algorithm && choice->protocol == taken.protocol)
+			return true;
+	}
+	return false;
+}
+
 struct expect *expect_open(const char *from, const char *profile)
 {
 	struct command_call call = { .command = &questions, .values = { [FROM] = from, [PROFILE] = profile } };
 	struct expect *expect = calloc(1, sizeof(*expect));
+	const struct params_source environment = params_from_environment();
+	struct params params;
 
 	if (!expect || source_load(&call, SOURCE_PROFILE_HERE, &expect->source) != COMMAND_OK) {
 		free(expect);
 		return NULL;
 	}
+	params_load(&environment, NULL, NULL, &params); /* source_load() said what is wrong with them */
+	(void)store_tuning_each(&params, take_table, expect, NULL);
 	if (!source_is_measured(&expect->source.topology))
 		snprintf(expect->why_not, sizeof(expect->why_not), "%s",
 			 expect->source.no_profile.text[0] ? expect->source.no_profile.text
@@ -56,6 +99,12 @@ void expect_close(struct expect *expect)
 {
 	if (!expect)
 		return;
+	while (!SLIST_EMPTY(&expect->tables)) {
+		struct table *first = SLIST_FIRST(&expect->tables);
+
+		SLIST_REMOVE_HEAD(&expect->tables, link);
+		free(first);
+	}
 	channels_fini(&expect->channels);
 	source_fini(&expect->source);
 	free(expect);
@@ -153,6 +202,7 @@ void expect_case(struct expect *expect, const struct expect_comm *comm, int coll
 {
 	at->predicted = (struct compare_way){ -1, -1 };
 	at->predicted_us = at->taken_us = 0;
+	at->is_tuned = expect && is_tuned(expect, comm, collective, bytes, at->taken);
 	/* What collnet makes of a network is the cluster file's business. */
 	if (collective < 0 || collective >= PREDICT_COLLECTIVE_COUNT || !bytes || !is_ready(expect, comm) ||
 	    at->taken.algorithm == PREDICT_COLLNET_CHAIN || at->taken.algorithm == PREDICT_COLLNET_DIRECT)

@@ -27,7 +27,7 @@ struct series {
 
 static const struct metrics_row time_rows[] = {
 	ROW("tributary_collective_measured_seconds", METRICS_GAUGE_NS, measured_ns,
-	    "Of a running job: what such a collective took, the median of the mean samples of this host's ranks."),
+	    "Of a running job: what such a collective took, the median of this host's ranks' means since the job began."),
 	ROW("tributary_collective_predicted_seconds", METRICS_GAUGE_NS, predicted_ns,
 	    "What the model predicts for it on this machine with its profile."),
 	ROW("tributary_collective_bus_bytes", METRICS_GAUGE, bus_bytes,

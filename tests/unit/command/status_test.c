@@ -289,6 +289,21 @@ static void another_choice_is_named_if_its_time_is_the_models(void **state)
 	snprintf(line, sizeof(line), "status %s", machine(false));
 	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "GPUs 0,1,2,3, 4 ranks  AllReduce  64 MiB  Tree/LL, 8 channels    500"));
+	/* Not where a tuning table of this shape says to take it. */
+	for (int ranks = 8; ranks >= 4; ranks -= 4) {
+		char table[512];
+
+		snprintf(table, sizeof(table),
+			 "tributary tuning 1\nnccl 2.28.9\nranks %d\nhosts 1\ngpus A\nnetwork B\nmeasured "
+			 "2026-11-27T18:30:00Z\nchoice allreduce 67108864 tree ll 0 0 1 2\n",
+			 ranks);
+		snprintf(line, sizeof(line), "tune --install %s", program_put("table", table));
+		assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+		one = collective_of(machine(false), &all, &answer);
+		assert_string_equal(json_string_value(json_object_get(one, "cause")),
+				    ranks == 4 ? "agrees" : "other-choice");
+		json_decref(all);
+	}
 	/* Of a process that plans nothing, on all GPUs of the machine and on some of them. */
 	for (int ranks = 4; ranks >= 2; ranks -= 2) {
 		assert_int_equal(begin(NULL), 0);
