@@ -67,7 +67,8 @@ const struct command command_simulate = {
 		     COMMAND_OPTION_RATE,
 		     { "collective", "allreduce|allgather|reducescatter|alltoall|permutation|incast", "what runs",
 		       "allreduce" },
-		     { "algo", "LIST", "ring, tree, hierarchical, aggregators: each is a case",
+		     { "algo", "LIST",
+		       "ring, tree, hierarchical, aggregators: each is a case; AllGather and ReduceScatter: ring alone",
 		       "ring,tree,hierarchical" },
 		     { "order", "LIST",
 		       "orders of ranks: rank (by name), leaf, random:SEED, or a file with a "

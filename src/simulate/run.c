@@ -42,7 +42,7 @@ static int check(struct simulate_build *build)
 		return refuse(build, "a job needs a size above 0 and a start that is not before 0");
 	if (job->algorithm != SIMULATE_RING &&
 	    (job->collective == SIMULATE_ALLGATHER || job->collective == SIMULATE_REDUCESCATTER))
-		return refuse(build, "AllGather and ReduceScatter are simulated as rings alone");
+		return refuse(build, "AllGather and ReduceScatter are simulated as rings alone: --algo ring");
 	if (job->algorithm == SIMULATE_AGGREGATORS && job->collective == SIMULATE_ALLREDUCE &&
 	    !build->fabric->aggregator_count)
 		return refuse(build, "there are no aggregators in this cluster (--aggregators adds some)");

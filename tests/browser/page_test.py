@@ -441,6 +441,7 @@ class Simulation(EveryPage):
         for name in self.names():
             self.show(name)
             self.assertTrue(self.shown(".headline")[0].text.startswith(name))
+            self.assertTrue(self.shown(".headline")[0].text.endswith(" GB/s of bus bandwidth"))
             self.assertEqual(len(self.shown(".drawing .link")), 4)
             self.assertEqual(len(self.shown(".drawing .vertex:not(.phase)")), 12 + 3)
             self.assertEqual(len(self.shown(".drawing .aggregator")), 3)

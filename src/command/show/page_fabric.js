@@ -283,7 +283,7 @@ const showSimulation = () => {
 		const phaseCard = (span, i) => ({ title: span.name, words: `${span.messages} messages`, links: [], vertices: [i],
 			rows: [["all", spanWords(span)], ...span.links.map((on) => [on.link, spanWords(on)])] });
 		return {
-			name: caseName(one), headline: `${caseName(one)}: ${caseTime(one)}, ${isBound(one) ? "at most " : ""}${rate(one.algbw_Bps)}`,
+			name: caseName(one), headline: `${caseName(one)}: ${caseTime(one)}, ${isBound(one) ? "at most " : ""}${rate(one.busbw_Bps)} of bus bandwidth`,
 			drawing: scene(line.bottom, [...map.nodes, ...line.nodes], [[null, "bytes over what the link could have carried:"],
 				...["below 20 %", "20 to 40 %", "40 to 60 %", "60 to 85 %", "85 % and more"].map((text, band) => [`stream band-${band}`, text]),
 				[null, "thickness: rate · up or out at the left or above · Σ aggregator"]]),

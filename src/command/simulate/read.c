@@ -90,7 +90,10 @@ static bool order_matters(const struct simulation *simulation, enum simulate_alg
 
 static int add_cases(const struct command_call *call, struct simulation *simulation)
 {
-	const char *algorithms = command_value(call, "algo"), *orders = command_value(call, "order");
+	bool rings_alone = simulation->collective == SIMULATE_ALLGATHER ||
+			   simulation->collective == SIMULATE_REDUCESCATTER;
+	const char *algorithms = rings_alone && !command_given(call, "algo") ? "ring" : command_value(call, "algo");
+	const char *orders = command_value(call, "order");
 	char word[SIMULATION_ITEM_BYTES], order[SIMULATION_ITEM_BYTES];
 
 	for (const char *rest = algorithms; simulation_next_item(&rest, word);) {

@@ -346,6 +346,8 @@ static void simulate_says_whether_aggregation_and_order_gain(void **state)
 		json_decref(value);
 	}
 	assert_true(gains > 0 && gains < 4);
+	json_decref(ask("simulate --fabric leaf-spine:2x4,4:1,100Gbit/s --collective allgather"));
+	assert_true(begins(answer, "allgather of 1 GiB a rank takes ")); /* as the ring that it can be alone */
 }
 
 static void order_says_the_same_only_where_it_is(void **state)

@@ -558,7 +558,8 @@ static void what_is_wrong_is_said_once(void **state)
 		{ "--fabric leaf-spine:2x4,1Gbit/s --degrade leaf1.up=0% --algo hierarchical --size 4G", COMMAND_FAILED,
 		  "\"leaf1 up\"" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --algo aggregators", COMMAND_FAILED, "no aggregators" },
-		{ "--fabric leaf-spine:2x4,1Gbit/s --algo tree --collective allgather", COMMAND_FAILED, "rings alone" },
+		{ "--fabric leaf-spine:2x4,1Gbit/s --algo tree --collective allgather", COMMAND_FAILED,
+		  "rings alone: --algo ring" },
 		{ "--fabric leaf-spine:64x64,1Gbit/s --collective alltoall", COMMAND_FAILED, "at most 1024 hosts" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --json --html -", COMMAND_USAGE, "only one of" },
 	};
