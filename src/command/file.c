@@ -2,6 +2,7 @@
 #include "command/file.h"
 
 #include "command/command.h"
+#include "command/print/units.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,9 +77,11 @@ int file_unreadable(const char *path, int error, const char *hint)
 int file_load(const char *path, size_t most, const char *hint, char **ret, size_t *ret_bytes)
 {
 	int r = file_read(path, most, ret, ret_bytes);
+	char size[UNITS_BYTES];
 
 	if (r == -EFBIG)
-		return command_failed(NULL, 0, "\"%s\" cannot be read: it is longer than %zu MiB", path, most >> 20);
+		return command_failed(NULL, 0, "\"%s\" cannot be read: it is longer than %s", path,
+				      units_size((double)most, size));
 	return r < 0 ? file_unreadable(path, r, hint) : COMMAND_OK;
 }
 

@@ -43,7 +43,10 @@ static const char *worst_name(const struct placing *placing, const struct placin
 
 static void print_why(const struct placing *placing, const struct placing_job *job, FILE *out)
 {
-	if (job->job.count > job->free)
+	if (job->job.count > placing->tree.slot_count)
+		fprintf(out, "cannot be placed: there are %zu %s, and it wants %zu", placing->tree.slot_count,
+			placing->hosts ? "hosts" : "GPUs", job->job.count);
+	else if (job->job.count > job->free)
 		fprintf(out, "waits: %zu of %zu %s are free", job->free, job->job.count,
 			placing->hosts ? "hosts" : "GPUs");
 	else

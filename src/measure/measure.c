@@ -357,9 +357,9 @@ static int measurement_results(struct measurement *measurement, struct measure_r
 		if (series->count >= MEASURE_REPEAT_KEPT_LEAST && series->state == MEASURE_REPEAT_DISTURBED)
 			r = measure_conclude_find(
 				&measurement->report, MEASURE_DISTURBED, experiment->what,
-				"%zu repetitions contradict each other (%zu of them agree): something else "
+				"%zu repetitions settle on no rate, with %zu of them set aside: something else "
 				"uses the machine, and this is not used",
-				series->count, series->kept);
+				series->count, series->count - series->kept);
 		if (r < 0)
 			return r;
 		if (!measurement->refused[i] && series->count < MEASURE_REPEAT_KEPT_LEAST)

@@ -142,7 +142,7 @@ static void what_is_wrong_is_named(void **state)
 	assert_int_equal(place(CLUSTER, "peer:2 --busy nobody", PROGRAM_STDERR, text), COMMAND_FAILED);
 	assert_non_null(strstr(text, "there is no host nobody"));
 	assert_int_equal(place(CLUSTER, "peer:9", PROGRAM_STDOUT, text), COMMAND_FAILED);
-	assert_string_equal(text, "job (peer-bound): waits: 8 of 9 hosts are free\n");
+	assert_string_equal(text, "job (peer-bound): cannot be placed: there are 8 hosts, and it wants 9\n");
 	assert_int_equal(place(CLUSTER, "peer:0", PROGRAM_STDERR, text), COMMAND_USAGE);
 	assert_string_equal(text, "tributary: peer:0: \"0\" is no number of GPUs\n");
 	assert_int_equal(place(CLUSTER, "peer:2:fast", PROGRAM_STDERR, text), COMMAND_USAGE);

@@ -218,6 +218,11 @@ static void a_table_is_kept_once_and_a_wrong_one_is_not(void **state)
 	assert_non_null(strstr(text, "\"1000\" is no power of two"));
 	assert_int_equal(program_run("tune --install /nowhere", PROGRAM_STDERR, text, TEXT_BYTES), COMMAND_FAILED);
 	assert_non_null(strstr(text, "`tributary tune --measure` makes tuning tables"));
+	memset(text, '#', 1 << 17);
+	text[1 << 17] = '\0';
+	snprintf(call, sizeof(call), "tune --install '%s'", program_put("long", text));
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, TEXT_BYTES), COMMAND_FAILED);
+	assert_non_null(strstr(text, "it is longer than 64 KiB"));
 	unsetenv("TRIBUTARY_STATE_DIR");
 	json_decref(first);
 	json_decref(second);
