@@ -168,12 +168,13 @@ static void count_job(const struct job *job, struct tally *ret)
 	}
 }
 
-/* Of the jobs that run; where none does, of the last one. */
+/* Of the jobs that run; where none does, of the last one, and of those that began in the same second. */
 static void answer(const struct shown *shown, bool all, struct answer *ret)
 {
 	const struct measured_row *worst = NULL;
 	struct tally tally = { .why = NULL };
-	size_t running = 0;
+	size_t running = 0, last = 0;
+	int64_t last_s;
 	char whose[160] = "";
 
 	*ret = (struct answer){ .text = "" };
@@ -184,10 +185,12 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 			   all ? "" : " on this host");
 		return;
 	}
+	last_s = shown->at[0]->process.start_s;
 	for (size_t i = 0; i < shown->count; i++)
 		running += shown->at[i]->running;
 	for (size_t i = shown->count; i-- > 0;)
-		if (running ? shown->at[i]->running : !i) {
+		if (running ? shown->at[i]->running : shown->at[i]->process.start_s == last_s) {
+			last += !running;
 			count_job(shown->at[i], &tally);
 			worst = measured_worst(&shown->measured[i]) ? measured_worst(&shown->measured[i]) : worst;
 			snprintf(whose, sizeof(whose), "%s, which %s,", shown->at[i]->process.command,
@@ -195,6 +198,8 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 		}
 	if (running > 1)
 		snprintf(whose, sizeof(whose), "%zu running jobs", running);
+	if (last > 1)
+		snprintf(whose, sizeof(whose), "the last %zu jobs, which began together,", last);
 	if (tally.why && !tally.without)
 		answer_add(ret, "No communicator of %s has channels: %s.", whose, tally.why);
 	else if (tally.why)

@@ -93,6 +93,22 @@ static void nothing_is_said_plainly(void **state)
 	json_decref(all);
 }
 
+/* Ranks that have no job's number in common are jobs of their own: what one of them lacks is not passed over. */
+static void jobs_that_began_together_are_answered_for_together(void **state)
+{
+	json_t *all;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		add("process a-%d job 000000000000000%d start 1000 rank 0 size 1 network ours host %s command python3 "
+		    "why -\ncomm 0000000000000007 count %d gpus 0,1 channels %d alone 1 several 0 why %s\nend 1500\n",
+		    i, i, host, i ? 1 : 3, i, i ? "-" : "no profile");
+	(void)jobs_of("", &all);
+	assert_non_null(strstr(json_string_value(json_object_get(all, "answer")),
+			       "3 of 4 communicators of the last 2 jobs, which began together, have no channels"));
+	json_decref(all);
+}
+
 static void processes_of_a_job_are_one(void **state)
 {
 	char text[4096];
@@ -504,6 +520,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(nothing_is_said_plainly, begin),
+		cmocka_unit_test_setup(jobs_that_began_together_are_answered_for_together, begin),
 		cmocka_unit_test_setup(processes_of_a_job_are_one, begin),
 		cmocka_unit_test_setup(a_process_that_lives_is_running, begin),
 		cmocka_unit_test_setup(what_was_measured_stands_beside_what_was_predicted, begin),
