@@ -67,13 +67,16 @@ static enum options_step say_unknown(const struct options_row *rows, const char 
 	char typed[80];
 
 	snprintf(typed, sizeof(typed), "%.*s", (int)bytes, text);
-	for (const struct options_row *row = rows; row->name; row++) {
-		unsigned slip = parse_slip(typed, row->name);
+	for (const struct options_row *row = rows;; row++) {
+		const char *name = row->name ? row->name : "help"; /* of every command, and in no table */
+		unsigned slip = parse_slip(typed, name);
 
-		if (slip >= best)
-			continue;
-		best = slip;
-		nearest = row->name;
+		if (slip < best) {
+			best = slip;
+			nearest = name;
+		}
+		if (!row->name)
+			break;
 	}
 	diag_set(diag, 0, 0, "unknown option \"--%.*s\"%s%s%s", (int)bytes, text, nearest ? ": did you mean --" : "",
 		 nearest ? nearest : "", nearest ? "?" : "");

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "command/file.h"
 
+#include <ctype.h>
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -34,22 +35,41 @@ const struct command *command_find(const struct command *const *table, const cha
 	return NULL;
 }
 
+struct nearest {
+	unsigned best;
+	const char *name; /* NULL: none is near */
+};
+
+static void consider(const char *name, const char *typed, struct nearest *nearest)
+{
+	unsigned slip = parse_slip(typed, name);
+
+	if (slip >= nearest->best)
+		return;
+	nearest->best = slip;
+	nearest->name = name;
+}
+
 int command_unknown(const struct command *const *table, const char *typed)
 {
-	unsigned best = PARSE_NO_SLIP;
-	const char *nearest = NULL;
+	bool is_option = typed[0] == '-';
+	struct nearest nearest = { .best = PARSE_NO_SLIP };
+	char lower[80];
 
-	for (const struct command *const *at = table; *at; at++) {
-		unsigned slip = strchr((*at)->name, ' ') ? PARSE_NO_SLIP : parse_slip(typed, (*at)->name);
-
-		if (slip >= best)
-			continue;
-		best = slip;
-		nearest = (*at)->name;
+	snprintf(lower, sizeof(lower), "%s", typed + strspn(typed, "-"));
+	for (char *at = lower; *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	for (const struct command *const *at = table; !is_option && *at; at++)
+		if (!strchr((*at)->name, ' '))
+			consider((*at)->name, lower, &nearest);
+	if (is_option) {
+		consider("help", lower, &nearest);
+		consider("version", lower, &nearest);
 	}
-	if (!nearest)
-		return command_usage_error("", "unknown %s \"%s\"", typed[0] == '-' ? "option" : "command", typed);
-	return command_usage_error("", "unknown command \"%s\": did you mean %s?", typed, nearest);
+	if (!nearest.name)
+		return command_usage_error("", "unknown %s \"%s\"", is_option ? "option" : "command", typed);
+	return command_usage_error("", "unknown %s \"%s\": did you mean %s%s?", is_option ? "option" : "command", typed,
+				   is_option ? "--" : "", nearest.name);
 }
 
 const struct command *const *command_next_second(const struct command *const *table, const struct command *command,
@@ -105,6 +125,20 @@ static void add_second_words(const struct command *const *table, const struct co
 			 (*at)->name + strlen(command->name) + 1);
 }
 
+/* expected: the words, between commas or bars. */
+static int say_unexpected(const struct command *command, const char *text, const char *expected)
+{
+	struct nearest nearest = { .best = PARSE_NO_SLIP };
+	char words[128], *rest = words;
+
+	snprintf(words, sizeof(words), "%s", expected);
+	for (const char *word; (word = strtok_r(NULL, ", |", &rest));)
+		consider(word, text, &nearest);
+	return command_usage_error(command->name, "\"%s\" is not known, expected %s%s%s%s", text, expected,
+				   nearest.name ? ": did you mean " : "", nearest.name ? nearest.name : "",
+				   nearest.name ? "?" : "");
+}
+
 static int take_operand(const struct command *command, const char *text, struct command_call *ret)
 {
 	char expected[128];
@@ -114,7 +148,7 @@ static int take_operand(const struct command *command, const char *text, struct 
 		return command_usage_error(command->name, "unexpected argument \"%s\"", text);
 	if (!options_is_allowed(expected, text)) {
 		add_second_words(ret->table, command, expected, sizeof(expected));
-		return command_usage_error(command->name, "\"%s\" is not known, expected %s", text, expected);
+		return say_unexpected(command, text, expected);
 	}
 	ret->operands[ret->operand_count++] = text;
 	return COMMAND_OK;

@@ -48,6 +48,7 @@ static void what_is_wrong_is_said(void **state)
 		const char *words, *says;
 	} cases[] = {
 		{ "--form", "unknown option \"--form\": did you mean --from?" },
+		{ "--hlep", "unknown option \"--hlep\": did you mean --help?" },
 		{ "--nothing", "unknown option \"--nothing\"" },
 		{ "--fro=m", "unknown option \"--fro\": did you mean --from?" },
 		{ "-x", "unknown option \"-x\"" },

@@ -104,6 +104,11 @@ static void what_was_meant_is_named(void **state)
 		const char *call, *meant;
 	} slips[] = { { "exlpain", "did you mean explain?" },
 		      { "help measrue", "did you mean measure?" },
+		      { "--hlep", "did you mean --help?" },
+		      { "--versoin", "did you mean --version?" },
+		      { "DOCTOR", "did you mean doctor?" },
+		      { "plan --hel", "did you mean --help?" },
+		      { "cluster ordre", "did you mean order?" },
 		      { "plan --jsno", "did you mean --json?" },
 		      { "cluster order --hostflie x", "did you mean --hostfile?" },
 		      { "simulate --fab x", "did you mean --fabric?" } };
