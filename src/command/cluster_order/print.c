@@ -87,7 +87,7 @@ static double most_load(const struct ordering *ordering, const struct ordering_s
 	return most;
 }
 
-/* What counts for a job: NCCL takes the faster of ring and tree. */
+/* Of one algorithm alone: NCCL does not know the uplinks, and takes rings for what is large whatever they make of it. */
 struct weighed {
 	const char *word;
 	double before, after; /* times, or where they are not known bytes on the busiest uplink */
@@ -97,8 +97,8 @@ struct weighed {
 static struct weighed weigh(const struct ordering *ordering, enum ranks_phase phase)
 {
 	static const char *const words[RANKS_PHASE_COUNT] = { [RANKS_TENSOR] = "AllReduce of tensor groups",
-							      [RANKS_DATA_RING] = "AllReduce",
-							      [RANKS_DATA_TREE] = "AllReduce",
+							      [RANKS_DATA_RING] = "AllReduce as a ring",
+							      [RANKS_DATA_TREE] = "AllReduce as a tree",
 							      [RANKS_PIPELINE] = "the pipeline's slowest link" };
 	struct weighed weighed = { .word = words[phase],
 				   .before = ordering->before.time_s[phase],
@@ -108,9 +108,6 @@ static struct weighed weigh(const struct ordering *ordering, enum ranks_phase ph
 	if (!weighed.timed) {
 		weighed.before = most_load(ordering, &ordering->before, phase);
 		weighed.after = most_load(ordering, &ordering->after, phase);
-	} else if (phase == RANKS_DATA_RING && ordering->before.time_s[RANKS_DATA_TREE] > 0) {
-		weighed.before = fmin(weighed.before, ordering->before.time_s[RANKS_DATA_TREE]);
-		weighed.after = fmin(weighed.after, ordering->after.time_s[RANKS_DATA_TREE]);
 	}
 	return weighed;
 }
@@ -135,7 +132,9 @@ static void answer_gain(const struct weighed *weighed, struct answer *ret)
 /* Phases by weight: the first that gains decides, and may cost another something. */
 static void ordering_answer(const struct ordering *ordering, struct answer *ret)
 {
-	static const enum ranks_phase phases[] = { RANKS_TENSOR, RANKS_DATA_RING, RANKS_PIPELINE };
+	bool tree_first = ordering->search.tree_first;
+	const enum ranks_phase phases[] = { RANKS_TENSOR, tree_first ? RANKS_DATA_TREE : RANKS_DATA_RING,
+					    RANKS_PIPELINE, tree_first ? RANKS_DATA_RING : RANKS_DATA_TREE };
 	const char *slower = NULL;
 
 	*ret = (struct answer){ .text = "" };
@@ -146,10 +145,13 @@ static void ordering_answer(const struct ordering *ordering, struct answer *ret)
 	for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
 		struct weighed weighed = weigh(ordering, phases[i]);
 
-		if (ratio_of(&weighed) >= 1.005)
+		if (ratio_of(&weighed) >= 1.005) {
 			slower = weighed.word;
-		else if (answer_differs(ratio_of(&weighed)) && !ret->text[0])
+		} else if (answer_differs(ratio_of(&weighed)) && !ret->text[0]) {
 			answer_gain(&weighed, ret);
+			if (phases[i] == RANKS_DATA_TREE && !tree_first)
+				answer_add(ret, ", though NCCL takes rings for large sizes, which gain nothing");
+		}
 	}
 	if (!ret->text[0])
 		answer_add(ret, "The same: the order below is no faster than the present one; keep that.");
