@@ -368,6 +368,43 @@ static void lasting_neighbour_from_the_middle_on_is_not_averaged_in(void **state
 	topology_fini(&truth);
 }
 
+/* What is left out of those that do not settle is counted, not how many are left. */
+static void repetitions_that_settle_on_no_rate_are_said_to(void **state)
+{
+	struct measure_options options = { .date_s = 1 };
+	struct measure_report report;
+	struct topology truth, seen;
+	struct probe_rules rules;
+	struct probe *probe;
+	unsigned said = 0;
+
+	(void)state;
+	build(&truth, &rules);
+	rules.neighbour_count = PROBE_RULES_NEIGHBOURS_MAX;
+	for (unsigned i = 0; i < PROBE_RULES_NEIGHBOURS_MAX; i++) /* ever more of it */
+		rules.neighbours[i] = (struct probe_rules_neighbour){
+			.link = "switch0>bridge0", .part = 0.1, .from_ns = (1 + 2 * i) * SECOND, .to_ns = UINT64_MAX
+		};
+	open_machine(&truth, &rules, &probe, &seen);
+	assert_int_equal(measure_run(&seen, &probe, 1, &options, &report), 0);
+	for (size_t i = 0; i < report.finding_count; i++) {
+		size_t all = 0, aside = 0;
+
+		if (report.findings[i].kind != MEASURE_DISTURBED)
+			continue;
+		assert_int_equal(sscanf(report.findings[i].text,
+					"%zu repetitions settle on no rate, with %zu of them set aside", &all, &aside),
+				 2);
+		assert_true(all && aside < all);
+		said++;
+	}
+	assert_true(said > 0);
+	measure_report_fini(&report);
+	probe->ops->close(probe);
+	topology_fini(&seen);
+	topology_fini(&truth);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +415,7 @@ int main(void)
 		cmocka_unit_test(budget_is_kept),
 		cmocka_unit_test(nothing_to_measure_is_no_error_but_no_probe_is),
 		cmocka_unit_test(flows_that_fail_cost_only_what_needs_them),
+		cmocka_unit_test(repetitions_that_settle_on_no_rate_are_said_to),
 		cmocka_unit_test(lasting_neighbour_from_the_middle_on_is_not_averaged_in),
 	};
 
