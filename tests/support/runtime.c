@@ -259,6 +259,29 @@ unsigned runtime_thread_count(void)
 	return (unsigned)status_number("Threads:") - foreign_threads;
 }
 
+unsigned runtime_plugin_threads(void)
+{
+	static const char plugins[] = "tributary"; /* sys_thread_start() */
+	DIR *directory = opendir("/proc/self/task");
+	const struct dirent *entry;
+	unsigned count = 0;
+
+	while (directory && (entry = readdir(directory))) {
+		char path[64], name[sizeof(plugins)] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", entry->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		count += fgets(name, sizeof(name), file) && !strcmp(name, plugins);
+		fclose(file);
+	}
+	if (directory)
+		closedir(directory);
+	return count;
+}
+
 size_t runtime_resident_bytes(void)
 {
 	return status_number("VmRSS:") * 1024;

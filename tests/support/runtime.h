@@ -52,6 +52,8 @@ void runtime_nap(void);
 
 unsigned runtime_fd_count(void);
 unsigned runtime_thread_count(void);
+/* Threads of the plugin's. In a forked child, where ThreadSanitizer begins threads of its own, they alone can be counted. */
+unsigned runtime_plugin_threads(void);
 size_t runtime_resident_bytes(void);
 uint64_t runtime_cpu_ns(void); /* user and system time of the process */
 
