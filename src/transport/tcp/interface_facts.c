@@ -519,13 +519,16 @@ void tcp_interface_facts_ask(int socket_fd, int sysfs_fd, const char *name, stru
 	struct ethtool_cmd link = { .cmd = ETHTOOL_GSET };
 	char pci_dir[PATH_BYTES], bus_info[sizeof(driver.bus_info) + 1] = "";
 	struct ifreq request = { 0 };
+	uint32_t speed_Mbps;
 
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	if (!ioctl(socket_fd, SIOCGIFMTU, &request) && request.ifr_mtu > 0)
 		facts->mtu_bytes = (unsigned)request.ifr_mtu;
 	request.ifr_data = (char *)&link;
-	if (!ioctl(socket_fd, SIOCETHTOOL, &request) && ethtool_cmd_speed(&link) <= INT32_MAX)
-		facts->speed_Bps = ethtool_cmd_speed(&link) * BPS_PER_MBPS;
+	if (!ioctl(socket_fd, SIOCETHTOOL, &request)) {
+		speed_Mbps = (uint32_t)link.speed_hi << 16 | link.speed; /* ethtool_cmd_speed() shifts an int */
+		facts->speed_Bps = speed_Mbps <= INT32_MAX ? speed_Mbps * BPS_PER_MBPS : 0;
+	}
 	/* A PCI function is to be seen in every network namespace, only its interface is not. */
 	request.ifr_data = (char *)&driver;
 	if (ioctl(socket_fd, SIOCETHTOOL, &request))
