@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import queue
+import random
 import re
 import shutil
 import socket
@@ -98,10 +99,18 @@ def nccl_version(log_text):
     return found.group(1) if found else "unknown"
 
 
+PORTS_FROM = 10000
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """For somebody who binds it later: below those that the kernel gives to connections, where there are such."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        below = range(PORTS_FROM, int(f.read().split()[0]))
+    for port in random.sample(below, min(len(below), 100)) + [0]:   # 0: any
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))
+            return s.getsockname()[1]
+    raise Failed("no port is free")
 
 
 MPS_NAMES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")

@@ -126,6 +126,13 @@ class Groups(unittest.TestCase):
             self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
             self.assertEqual(group.used(), "Tributary")
 
+    def test_no_connection_takes_a_port_before_it_is_bound(self):
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+            given = int(f.read().split()[0])
+        if given <= ranks.PORTS_FROM:
+            self.skipTest("the kernel gives all ports to connections here")
+        self.assertTrue(all(ranks.PORTS_FROM <= ranks.free_port() < given for _ in range(20)))
+
     def launched(self):
         """Rank 0 of a job of two, and the program of the other."""
         environs = [{"RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"} for r in range(2)]

@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,8 @@ import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, str(SOURCE / "perf/bench"))
+import ranks
 RANKS, PATIENCE_S = 3, 120
 PLAYERS_NS = (2000000, 3000000)  # how long their AllReduces take, by the events that they send
 processes = []
@@ -31,12 +32,6 @@ environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIBUTAR
 # AllGathers have eight times as many bytes, in half of the time; the bus carries 7/8 of them.
 EXACTLY = {"Bus bandwidth": 7 * (2 << 20) / (PLAYERS_NS[0] / 2e9), "Mean time": PLAYERS_NS[0] / 1e9, "Wait for the last rank": (PLAYERS_NS[1] - PLAYERS_NS[0]) / 1e9}
 ABOVE_ZERO = ("tributary_sent_bytes_total", "tributary_received_messages_total", "tributary_collnet_bytes_total", "tributary_collnet_ring_sent_bytes_total", "tributaryd_group_received_bytes_total", "tributary_info", "tributary_operations_total", "tributary_operation_samples_total", "tributary_operation_sampled_bus_bytes_total")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def status(folder):
@@ -154,7 +149,10 @@ def check(folder, ports, prometheus):
 
 
 def main():
-    ports = {name: free_port() for name in ("control", "metrics", "files", "prometheus", "ranks")}
+    wanted, free = ("control", "metrics", "files", "prometheus", "ranks"), set()
+    while len(free) < len(wanted):
+        free.add(ranks.free_port())
+    ports = dict(zip(wanted, free))
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as ended:
         folder = pathlib.Path(name)
         (folder / "files").mkdir()
