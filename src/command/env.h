@@ -37,6 +37,7 @@ struct env {
 #define ENV_OPTION_TUNING                                                                                          \
 	{                                                                                                          \
 		"tuning", "TABLE", "the tuning table that NCCL follows, which every rank must have; auto; or off", \
+			NULL,                                                                                      \
 	}
 
 /* COMMAND_OK; COMMAND_USAGE, or COMMAND_FAILED, after saying why: the plugin is nowhere. */

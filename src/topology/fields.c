@@ -119,19 +119,19 @@ static const struct {
 	bool is_signed; /* negative: not known */
 	uint8_t digits;
 } types[] = {
-	[FIELD_INT] = { sizeof(int), .is_signed = true },
-	[FIELD_INDEX] = { sizeof(int), .is_signed = true },
-	[FIELD_UNSIGNED] = { sizeof(unsigned) },
-	[FIELD_COUNT] = { sizeof(unsigned) },
-	[FIELD_U64] = { sizeof(uint64_t) },
-	[FIELD_I64] = { sizeof(int64_t), .is_signed = true },
-	[FIELD_HEX16] = { sizeof(uint16_t), .digits = 4 },
-	[FIELD_HEX32] = { sizeof(uint32_t), .digits = 6 }, /* a class has six */
-	[FIELD_HEX64] = { sizeof(uint64_t), .digits = 1 },
-	[FIELD_FLAG] = { sizeof(bool) },
-	[FIELD_FLAG_ALWAYS] = { sizeof(bool) },
-	[FIELD_SPREAD] = { sizeof(double) },
-	[FIELD_PROVENANCE] = { sizeof(enum topology_provenance) },
+	[FIELD_INT] = { .bytes = sizeof(int), .is_signed = true },
+	[FIELD_INDEX] = { .bytes = sizeof(int), .is_signed = true },
+	[FIELD_UNSIGNED] = { .bytes = sizeof(unsigned) },
+	[FIELD_COUNT] = { .bytes = sizeof(unsigned) },
+	[FIELD_U64] = { .bytes = sizeof(uint64_t) },
+	[FIELD_I64] = { .bytes = sizeof(int64_t), .is_signed = true },
+	[FIELD_HEX16] = { .bytes = sizeof(uint16_t), .digits = 4 },
+	[FIELD_HEX32] = { .bytes = sizeof(uint32_t), .digits = 6 }, /* a class has six */
+	[FIELD_HEX64] = { .bytes = sizeof(uint64_t), .digits = 1 },
+	[FIELD_FLAG] = { .bytes = sizeof(bool) },
+	[FIELD_FLAG_ALWAYS] = { .bytes = sizeof(bool) },
+	[FIELD_SPREAD] = { .bytes = sizeof(double) },
+	[FIELD_PROVENANCE] = { .bytes = sizeof(enum topology_provenance) },
 };
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first bytes of a number are its low ones");
 

@@ -106,8 +106,8 @@ static struct weighed weigh(const struct ordering *ordering, enum ranks_phase ph
 
 	weighed.timed = weighed.before > 0 && weighed.after > 0;
 	if (!weighed.timed) {
-		weighed.before = most_load(ordering, &ordering->before, phase);
-		weighed.after = most_load(ordering, &ordering->after, phase);
+		weighed.before = most_load(ordering, &ordering->before, (int)phase);
+		weighed.after = most_load(ordering, &ordering->after, (int)phase);
 	}
 	return weighed;
 }

@@ -621,8 +621,8 @@ static void any_cluster_has_an_order(void **unused)
 	static const char *const texts[] = {
 		"tributary-cluster 1\nswitch top\nhost a leaf=top rate=1GB/s\n",
 		"tributary-cluster 1\nswitch top\nhost a[1-9] leaf=top rate=1GB/s\n",
-		"tributary-cluster 1\nswitch top\nswitch l parent=top\nswitch m parent=top\nhost a[1-5] leaf=l\n"
-		"host b[1-4] leaf=m\n",
+		("tributary-cluster 1\nswitch top\nswitch l parent=top\nswitch m parent=top\nhost a[1-5] leaf=l\n"
+		 "host b[1-4] leaf=m\n"),
 	};
 
 	(void)unused;
