@@ -45,7 +45,7 @@ def draw(options, hosts, version):
     generator = random.Random(f"{options.seed} {hosts}")
     table = {}
     lines = ["tributary tuning 1", f"nccl {version // 10000}.{version // 100 % 100}.{version % 100}",
-             f"ranks {options.ranks}", f"hosts {hosts}", "gpus simulated", "network simulated", "measured 2026-11-27T18:30:00Z"]
+             f"ranks {options.ranks}", f"hosts {hosts}", "gpus simulated", "network not known", "measured 2026-11-27T18:30:00Z"]
     for operation, func in OPERATIONS.items():
         for size_class in range(CLASSES):
             algorithm, protocol = generator.choice(allowed(operation, hosts, options.ranks))

@@ -98,7 +98,14 @@ class Tune(bench.Bench):
                         for cell in cells])
 
     def network(self):
-        return re.sub(r"^Tributary: (net )?", "", self.networks.get("with") or "not known")
+        """As the plugin names its own where it looks for a table: the kind, and what the devices carry together."""
+        said = self.networks.get("with") or "not known"
+        found = re.match(r"Tributary: net (\w+) over ([^;]*)", said)
+        if not found:
+            return re.sub(r"^Tributary: (net )?", "", said)
+        units = {"M": 1e6, "G": 1e9}
+        rate = sum(float(number) * units[unit] for number, unit in re.findall(r" ([0-9.e+]+) ([MG])bit/s", found.group(2)))
+        return found.group(1) + (" %.4g Gbit/s" % (rate / 1e9) if rate >= 1e9 else " %.4g Mbit/s" % (rate / 1e6) if rate else "")
 
     @contextlib.contextmanager
     def held(self, text, is_kept=False):

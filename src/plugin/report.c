@@ -30,7 +30,7 @@ void plugin_report_add(struct plugin_report *line, const char *fmt, ...)
 	line->used = PLUGIN_REPORT_BYTES;
 }
 
-static void append_speed(struct plugin_report *line, uint64_t speed_Bps)
+void plugin_report_add_speed(struct plugin_report *line, uint64_t speed_Bps)
 {
 	double bps = (double)speed_Bps * 8;
 
@@ -70,7 +70,7 @@ void plugin_report_line(const char *transport, const struct params *params, int 
 		if (devices[i].member_count > 1)
 			continue; /* its members are in the line */
 		plugin_report_add(&line, "%s%s", is_first ? " over " : ", ", devices[i].name);
-		append_speed(&line, devices[i].speed_Bps);
+		plugin_report_add_speed(&line, devices[i].speed_Bps);
 		is_first = false;
 	}
 	if (is_first)

@@ -19,6 +19,8 @@ struct plugin_report {
 	size_t used; /* as many: full, and ended with dots */
 };
 void plugin_report_add(struct plugin_report *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* " 10 Gbit/s"; 0: nothing, as it is not known. */
+void plugin_report_add_speed(struct plugin_report *line, uint64_t speed_Bps);
 
 /*
  * "Tributary 0.1.0: net tcp over eth0 10 Gbit/s, eth1 10 Gbit/s; TRIBUTARY_STREAMS=2": the devices and the settings

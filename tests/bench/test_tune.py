@@ -276,8 +276,18 @@ class Whole(unittest.TestCase):
             lines = f.read().splitlines()
         self.assertIn("nccl 2.28.9", lines)
         self.assertIn("gpus NVIDIA A100", lines)
+        self.assertIn("network tcp 10 Gbit/s", lines)
         self.assertEqual([line.split()[1:7] for line in lines if line.startswith("choice")],
                          [["allreduce", "8192", "tree", "ll", "1", "0"], ["allreduce", "16384", "tree", "ll", "1", "0"]])
+
+    def test_the_network_in_words(self):
+        """As the plugin makes them of its devices: tests/unit/plugin/steer/tuning_test.c has the same."""
+        for said, words in (("net tcp over eth0 25 Gbit/s, eth1; TRIBUTARY_STREAMS=2 10 Gbit/s", "tcp 25 Gbit/s"),
+                            ("net verbs over mlx5_0:1 25 Gbit/s, mlx5_1:1 100 Mbit/s", "verbs 25.1 Gbit/s"),
+                            ("net tcp over eth0, eth1 100 Mbit/s", "tcp 100 Mbit/s"), ("net tcp over eth0, eth1", "tcp"),
+                            ("RDMA device mlx5_0 is active, so the network is left to NCCL", None), (None, "not known")):
+            told = types.SimpleNamespace(networks={"with": said and "Tributary: " + said})
+            self.assertEqual(tune.Tune.network(told), words or said)
 
     def test_on_one_host_nothing_is_to_be_set(self):
         self.assertIn("use it by themselves", tune.use_of("4bb271278d63b336", 1))

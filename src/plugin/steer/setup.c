@@ -142,6 +142,7 @@ void steer_setup_init(struct steer_setup *setup)
 void steer_setup(const struct params_source *source, const char *root, unsigned nccl_version, struct steer_setup *ret)
 {
 	const struct params *params = plugin_state_params();
+	char network[TUNING_NAME_BYTES];
 	int r = 0;
 
 	steer_setup_init(ret);
@@ -168,7 +169,8 @@ void steer_setup(const struct params_source *source, const char *root, unsigned 
 	}
 	if (r < 0)
 		steer_setup_end(ret);
-	steer_tuning_load(params, source, root, nccl_version, &ret->tuning);
+	steer_tuning_network(&ret->nets, plugin_state_ops()->name, network);
+	steer_tuning_load(params, source, root, network, nccl_version, &ret->tuning);
 	if (ret->settings.other_tuner)
 		steer_tuning_fini(&ret->tuning);
 	ret->registers = ret->level == STEER_FULL ||

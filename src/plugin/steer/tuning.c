@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/sys.h"
 #include "base/text_file.h"
+#include "plugin/report.h"
 #include "profile/store_tuning.h"
 
 #include <fcntl.h>
@@ -44,7 +45,7 @@ static int take_gpu(void *arg, const char *name)
 	return 0;
 }
 
-/* A folder of tables may be that of many machines. Where the driver does not say what GPUs these are, any table is as good. */
+/* A folder of tables may be that of several clusters. Where the driver does not say what GPUs these are, any table is as good. */
 static bool is_for_these_gpus(const char *root, const char *gpus)
 {
 	struct models models = { .root = root, .wanted = gpus };
@@ -55,13 +56,38 @@ static bool is_for_these_gpus(const char *root, const char *gpus)
 	return models.wanted_count == models.count || !strcmp(gpus, NOT_KNOWN);
 }
 
+/* ------------------------------------------------------------------------------------------------------------- network */
+
+void steer_tuning_network(const struct steer_nets *nets, const char *kind, char ret[static TUNING_NAME_BYTES])
+{
+	char text[PLUGIN_REPORT_BYTES] = "";
+	struct plugin_report line = { .text = text };
+	uint64_t speed_Bps = 0;
+
+	for (size_t i = 0; i < nets->count; i++)
+		speed_Bps += nets->at[i].speed_Bps;
+	if (nets->ours && nets->count) {
+		plugin_report_add(&line, "%s", kind);
+		plugin_report_add_speed(&line, speed_Bps);
+	}
+	snprintf(ret, TUNING_NAME_BYTES, "%.*s", TUNING_NAME_BYTES - 1, text);
+}
+
 /* ------------------------------------------------------------------------------------------------------------- reading */
 
 struct loading {
 	struct steer_tuning *tuning;
-	const char *root;
+	const char *root, *network;
 	unsigned nccl_version;
 };
+
+static bool is_for_this_host(const struct loading *loading, const struct tuning_table *table)
+{
+	return table->nccl_version == loading->nccl_version && strcmp(table->measured, TRIAL_TIME) != 0 &&
+	       is_for_these_gpus(loading->root, table->gpus) &&
+	       (table->host_count == 1 || !strcmp(table->network, loading->network) ||
+		!strcmp(table->network, NOT_KNOWN));
+}
 
 /* By what the tables say alone, and not by when a file came: so that it is the same on all hosts. */
 static bool is_before(const struct tuning_table *a, uint64_t a_hash, const struct steer_table *b)
@@ -77,8 +103,7 @@ static void take_table(void *arg, uint64_t hash, const struct tuning_table *tabl
 	struct steer_tuning *tuning = loading->tuning;
 	size_t at = 0;
 
-	if (table->nccl_version != loading->nccl_version || !strcmp(table->measured, TRIAL_TIME) ||
-	    (table->host_count == 1 && !is_for_these_gpus(loading->root, table->gpus)))
+	if (!is_for_this_host(loading, table))
 		return;
 	while (at < tuning->count && !is_before(table, hash, &tuning->at[at]))
 		at++;
@@ -123,9 +148,9 @@ static void number_them(struct steer_tuning *tuning, uint64_t settings)
 }
 
 void steer_tuning_load(const struct params *params, const struct params_source *source, const char *root,
-		       unsigned nccl_version, struct steer_tuning *ret)
+		       const char *network, unsigned nccl_version, struct steer_tuning *ret)
 {
-	struct loading loading = { .tuning = ret, .root = root, .nccl_version = nccl_version };
+	struct loading loading = { .tuning = ret, .root = root, .network = network, .nccl_version = nccl_version };
 
 	*ret = (struct steer_tuning){ .named = params_tuning_named(params) };
 	ret->is_named = ret->named != 0;

@@ -17,6 +17,7 @@
 #ifndef TRIBUTARY_PLUGIN_STEER_TUNING_H
 #define TRIBUTARY_PLUGIN_STEER_TUNING_H
 
+#include "plugin/steer/machine.h"
 #include "plugin/steer/registry.h"
 #include "profile/tuning.h"
 
@@ -36,9 +37,14 @@ struct steer_tuning {
 	uint64_t numbers[STEER_TUNING_KINDS];
 };
 
-/* root: "" for this machine. nccl_version 0: there is no environment half, and so no table. Never fails. */
+/* The network as tables name it, "tcp 50 Gbit/s": its kind and what its devices carry together; "" where it is not ours. */
+void steer_tuning_network(const struct steer_nets *nets, const char *kind, char ret[static TUNING_NAME_BYTES]);
+/*
+ * Tables for other GPUs and, between hosts, another network are followed only where they are named. root: "" for this machine.
+ * network: see above. nccl_version 0: there is no environment half, and so no table. Never fails.
+ */
 void steer_tuning_load(const struct params *params, const struct params_source *source, const char *root,
-		       unsigned nccl_version, struct steer_tuning *ret);
+		       const char *network, unsigned nccl_version, struct steer_tuning *ret);
 void steer_tuning_fini(struct steer_tuning *tuning);
 /* Whether there is something to agree on. */
 bool steer_tuning_is_there(const struct steer_tuning *tuning);

@@ -19,7 +19,7 @@
 #include "unit/profile/state_place.h"
 
 #define HEAD                                                                                                      \
-	"tributary tuning 1\nnccl 2.28.9\nranks 8\nhosts 2\ngpus NVIDIA RTX A6000\nnetwork Tributary 25 Gbit/s\n" \
+	"tributary tuning 1\nnccl 2.28.9\nranks 8\nhosts 2\ngpus NVIDIA RTX A6000\nnetwork tcp 25 Gbit/s\n" \
 	"measured 2026-11-27T18:30:00Z\n"
 
 static const char example[] = HEAD
@@ -39,7 +39,7 @@ static void words_and_numbers_are_read(void **state)
 	assert_int_equal(table.rank_count, 8);
 	assert_int_equal(table.host_count, 2);
 	assert_string_equal(table.gpus, "NVIDIA RTX A6000");
-	assert_string_equal(table.network, "Tributary 25 Gbit/s");
+	assert_string_equal(table.network, "tcp 25 Gbit/s");
 	assert_string_equal(table.measured, "2026-11-27T18:30:00Z");
 	choice = tuning_find(&table, PREDICT_ALLREDUCE, 65536);
 	assert_non_null(choice);
