@@ -322,7 +322,8 @@ COMPLETIONS := $(patsubst docs/completion/%.bash,share/bash-completion/completio
 	share/zsh/site-functions/_tributary share/fish/vendor_completions.d/tributary.fish
 completion_of = docs/completion/$(notdir $(1))$(if $(findstring /bash-,$(1)),.bash)
 # Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
-DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/*.svg packaging/grafana/*.json perf/RESULTS.md)
+DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/*.svg packaging/grafana/*.json perf/RESULTS.md perf/README.md perf/gains.py \
+	perf/targets.tsv perf/results/* topo/README.md topo/*/* CONTRIBUTING.md tests/README.md $(foreach f,standin testbed vm,tests/$(f)/README.md))
 DOCS := share/doc/tributary
 # What `tributary bench` runs.
 BENCH := $(wildcard perf/bench/*.py)

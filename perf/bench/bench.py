@@ -390,6 +390,8 @@ class Bench:
             output = launch.run(self.o.launcher, sides.environment_of(os.environ, changed), self.o.timeout)
             seconds = time.monotonic() - begin
             logs = [open(os.path.join(folder, name), encoding="utf-8", errors="replace").read() for name in os.listdir(folder)]
+        if not any(logs):
+            raise sides.Failed("%s Tributary: no rank on this host wrote NCCL's log; if all are on others, set TMPDIR to a folder that they share" % side)
         self.networks[side] = sides.check(side, "\n".join(logs))
         if not self.o.metric:
             return seconds

@@ -209,7 +209,7 @@ static bool promises_gain(const struct params *params, struct env *env)
 			 env->gain_permille / 1e3);
 	else
 		snprintf(env->collnet, sizeof(env->collnet),
-			 "the cluster file promises no gain worth it (1.5 times the rate of a ring)");
+			 "the cluster file promises no gain worth it (1.5 times the rate of a ring in leaf order)");
 	return env->gain_permille != 0;
 }
 

@@ -146,7 +146,7 @@ static void print_collnet(const struct channels_collnet *collnet, FILE *out)
 {
 	if (!collnet->on && collnet->has_file)
 		fputs("collnet: off, because the cluster file promises no gain worth it (1.5 times the rate of a "
-		      "ring)\n",
+		      "ring in leaf order)\n",
 		      out);
 	else if (!collnet->on)
 		fputs("collnet: off, as without NCCL_COLLNET_ENABLE=1 (--collnet, --cluster)\n", out);

@@ -32,8 +32,10 @@ int store_make_directories(const char *directory)
 		part[i] = '\0';
 		if (mkdir(part, DIRECTORY_MODE) < 0) {
 			/* A part that we may not write to is no failure if it is there. */
-			if (errno != EEXIST && stat(part, &st) < 0)
-				return -errno;
+			int error = errno;
+
+			if (error != EEXIST && stat(part, &st) < 0)
+				return -error;
 		} else if (i == bytes &&
 			   chmod(part, DIRECTORY_MODE) < 0) { /* others may read it whatever the umask is */
 			return -errno;

@@ -441,6 +441,7 @@ class Whole(unittest.TestCase):
             self.assertEqual(one.job_sentence(), ("your job: " + said_of_it, False))
         self.assertRegex(self.job("--metric", r"step=(\d+)", "--tuning", "0123456789abcdef")[1], r"your job: 4\.000 times")
         self.assertRegex(self.job("--metric", r"speed=(\d+)")[2], "printed nothing on this host that matches --metric")
+        self.assertIn("set TMPDIR to a folder that they share", self.run_it(whole=[PROGRAM, "bench", "--turns", "6", "--job", "--", "true"])[2])
 
     def test_two_plugins_where_there_is_no_nccl(self):
         status, out, err = self.run_it(whole=[PROGRAM, "bench", "--worker", "plugins", "--ranks", "2", "--sizes", "1K-4K", "--turns", "6", "--seconds", "60"])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program `tributary`, which `python -m tributary` and the wheel's entry point start."""
 import os
+import signal
 import sys
 
 from . import _build, command
@@ -18,6 +19,8 @@ def main():
                  "the plugin itself works here: python -c 'import tributary; tributary.enable()'")
     if sys.executable:
         os.environ["_TRIBUTARY_PYTHON"] = sys.executable  # for bench and tune: it has the PyTorch to be measured
+    for name in signal.SIGPIPE, signal.SIGXFSZ:  # Python ignores them, and jobs of `tributary run` would, too
+        signal.signal(name, signal.SIG_DFL)
     try:
         os.execv(command(), ["tributary"] + sys.argv[1:])
     except OSError as error:

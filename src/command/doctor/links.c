@@ -137,7 +137,7 @@ void doctor_measured_low(struct doctor *doctor)
 	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
 	char name[2 * TOPOLOGY_NAME_BYTES + 16];
-	size_t measured = 0, compared = 0;
+	size_t measured = 0, bounded = 0, compared = 0;
 
 	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
 		const struct topology_link *link = &topology->links[i / 2];
@@ -146,6 +146,7 @@ void doctor_measured_low(struct doctor *doctor)
 		double share = doctor_measured_share(topology, i);
 
 		measured += capacity->provenance == TOPOLOGY_MEASURED;
+		bounded += capacity->provenance == TOPOLOGY_AT_LEAST;
 		compared += share >= 0;
 		if (share < 0 || share >= DOCTOR_LOW_SHARE ||
 		    topology_directed_name(topology, i, name, sizeof(name)) < 0)
@@ -157,6 +158,8 @@ void doctor_measured_low(struct doctor *doctor)
 	}
 	if (!topology->link_count)
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "nothing was measured: there is no link");
+	else if (!measured && bounded)
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "of no link is more known than a lower bound");
 	else if (!measured)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing was measured: run `tributary measure`");
 	else if (!compared)

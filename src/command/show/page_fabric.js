@@ -225,7 +225,7 @@ const drawTimeline = (one, links, first, y0) => {
 		const y = y0 + 26 + LINE * i + 16, { capacity_Bps, load } = links.get(link);
 		const steps = points.map(([s, Bps], k) => `H${at(s).toFixed(1)}V${(y + HIGH * (1 - Math.min(1, Bps / capacity_Bps))).toFixed(1)}H${
 			at(points[k + 1]?.[0] ?? one.time_s).toFixed(1)}`);
-		return [words(0, y - 5, `${link}${others.length ? ` and ${others.length} alike` : ""}: ${digits(100 * load)} %`),
+		return [words(0, y - 5, `${link}${others.length ? " and others alike" : ""}: ${digits(100 * load)} %`),
 			rect(0, y, WIDTH, HIGH, { class: "trough" }), make("path", { class: `band-${loadBand(load)}`, d: `M0 ${y + HIGH}${steps.join("")}V${y + HIGH}Z` }),
 			spans.map((span) => band(span, y + HIGH + 2 + STRIP * span.k, STRIP - 1))];
 	};

@@ -23,21 +23,22 @@ static bool is_aggregated(const struct simulation *simulation, const struct simu
 	       (one->algorithm == SIMULATE_HIERARCHICAL || one->algorithm == SIMULATE_AGGREGATORS);
 }
 
-/* The fastest with aggregation, or without; NULL. */
-static const struct simulation_case *fastest(const struct simulation *simulation, bool aggregated)
+/* The fastest with aggregation, or without; order NULL: of any. NULL: there is none. */
+static const struct simulation_case *fastest(const struct simulation *simulation, bool aggregated, const char *order)
 {
 	const struct simulation_case *best = NULL;
 
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
 
-		if (is_aggregated(simulation, one) == aggregated && (!best || one->time_s < best->time_s))
+		if (is_aggregated(simulation, one) == aggregated && (!order || !strcmp(order, one->order_word)) &&
+		    (!best || one->time_s < best->time_s))
 			best = one;
 	}
 	return best;
 }
 
-/* The slowest of the same algorithm: another order of the ranks. */
+/* As `best` is the fastest of all orders, that of the order that has the slowest. */
 static const struct simulation_case *worst_order(const struct simulation *simulation,
 						 const struct simulation_case *best)
 {
@@ -46,7 +47,8 @@ static const struct simulation_case *worst_order(const struct simulation *simula
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
 
-		if (one->algorithm == best->algorithm && one->time_s > worst->time_s)
+		if (one == fastest(simulation, is_aggregated(simulation, best), one->order_word) &&
+		    one->time_s > worst->time_s)
 			worst = one;
 	}
 	return worst;
@@ -90,13 +92,13 @@ static void answer_aggregation(const struct simulation *simulation, const struct
 		answer_add(
 			ret,
 			"Aggregation (%s) is %s%.2f times as fast as %s, %s to %s; with TRIBUTARY_CLUSTER `tributary env` "
-			"turns it on from 1.5 times a ring on",
+			"turns it on where it is 1.5 times as fast as a ring in leaf order",
 			mine, ours->worst.bound ? "at most " : "", gain, theirs, time, other);
 }
 
 void simulation_answer(const struct simulation *simulation, struct answer *ret)
 {
-	const struct simulation_case *nccl = fastest(simulation, false), *ours = fastest(simulation, true);
+	const struct simulation_case *nccl = fastest(simulation, false, NULL), *ours = fastest(simulation, true, NULL);
 	const struct simulation_case *best = nccl ? nccl : ours, *worst;
 
 	*ret = (struct answer){ .text = "" };
@@ -115,5 +117,8 @@ void simulation_answer(const struct simulation *simulation, struct answer *ret)
 			"; ranks in the order %s take %.2f times as long as in the order %s: `tributary cluster order` "
 			"finds a good one",
 			worst->order_word, worst->time_s / best->time_s, best->order_word);
+	else if (nccl && ours && answer_differs(nccl->time_s / ours->time_s) && nccl->time_s > ours->time_s &&
+		 strcmp(nccl->order_word, "leaf") != 0)
+		answer_add(ret, "; a ring in leaf order (`tributary cluster order`) may bring as much");
 	answer_add(ret, ".");
 }

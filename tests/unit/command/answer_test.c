@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,6 +320,32 @@ static double case_time(const json_t *cases, const char *algorithm, double limit
 	return best;
 }
 
+static const char *longer(double ratio)
+{
+	static char words[64];
+
+	snprintf(words, sizeof(words), " take %.2f times as long as in the order ", ratio);
+	return words;
+}
+
+/* What NCCL does alone in this order. */
+static double order_time(const json_t *cases, const char *order)
+{
+	const json_t *one;
+	double best = 1e9;
+	size_t at;
+
+	json_array_foreach(cases, at, one)
+	{
+		const char *is = json_string_value(json_object_get(one, "order"));
+
+		if (is && !strcmp(is, order) &&
+		    strcmp(json_string_value(json_object_get(one, "algorithm")), "hierarchical") != 0)
+			best = fmin(best, program_number(one, "time_s"));
+	}
+	return best;
+}
+
 static void simulate_says_whether_aggregation_and_order_gain(void **state)
 {
 	static const char *const fabrics[] = { "leaf-spine:2x4,1:1,100Gbit/s", "leaf-spine:2x4,8:1,100Gbit/s",
@@ -328,7 +355,7 @@ static void simulate_says_whether_aggregation_and_order_gain(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(fabrics) / sizeof(fabrics[0]); i++) {
 		const json_t *cases;
-		double nccl, ours;
+		double nccl, ours, of_orders;
 		json_t *value;
 		char arguments[256];
 
@@ -342,10 +369,17 @@ static void simulate_says_whether_aggregation_and_order_gain(void **state)
 		assert_int_equal(begins(answer, "Aggregation (hierarchical) is "), nccl / ours >= 1.005);
 		assert_int_equal(begins(answer, "Aggregation gains nothing: "), nccl / ours < 0.995);
 		assert_int_equal(strstr(answer, "`tributary cluster order`") != NULL, i > 0); /* narrow uplinks */
+		of_orders = order_time(cases, "random:2") / order_time(cases, "rank");
+		if (differs(of_orders))
+			expect(longer(fmax(of_orders, 1 / of_orders)));
 		gains += nccl > ours;
 		json_decref(value);
 	}
 	assert_true(gains > 0 && gains < 4);
+	json_decref(ask("simulate --fabric leaf-spine:4x8,4:1,100Gbit/s --order random:2"));
+	assert_non_null(strstr(answer, "; a ring in leaf order (`tributary cluster order`) may bring as much."));
+	json_decref(ask("simulate --fabric leaf-spine:4x8,4:1,100Gbit/s --order leaf"));
+	assert_null(strstr(answer, "`tributary cluster order`"));
 	json_decref(ask("simulate --fabric leaf-spine:2x4,4:1,100Gbit/s --collective allgather"));
 	assert_true(begins(answer, "allgather of 1 GiB a rank takes ")); /* as the ring that it can be alone */
 }

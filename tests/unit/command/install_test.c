@@ -125,6 +125,22 @@ static void documents_that_help_names_are_installed(void **state)
 	assert_true(count > 20);
 }
 
+static void what_installed_documents_link_to_is_installed(void **state)
+{
+	char line[1024];
+
+	(void)state;
+	need_installation();
+	snprintf(
+		line, sizeof(line),
+		"cd '%s/root/usr/share/doc/tributary' && find . -name '*.md' | while read -r page; do grep -o ']([^)# ]*' "
+		"\"$page\" | sed 's/^](//; /^$/d; /:\\/\\//d' | while read -r link; do [ -e \"${page%%/*}/$link\" ] || "
+		"echo \"$page links to $link\"; done; done",
+		program_folder());
+	assert_int_equal(shell(line), 0);
+	assert_string_equal(text, "");
+}
+
 static void documents_that_man_pages_name_are_installed(void **state)
 {
 	char line[1024];
@@ -308,6 +324,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(documents_that_help_names_are_installed),
+		cmocka_unit_test(what_installed_documents_link_to_is_installed),
 		cmocka_unit_test(documents_that_man_pages_name_are_installed),
 		cmocka_unit_test(documents_that_messages_name_are_installed),
 		cmocka_unit_test(what_the_readme_shows_is_installed),

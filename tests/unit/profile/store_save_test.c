@@ -87,6 +87,22 @@ static void folder_that_may_not_be_written_names_the_remedy(void **state)
 	assert_int_equal(chmod(place->directory, 0755), 0);
 }
 
+static void folder_that_may_not_be_made_says_so(void **state)
+{
+	struct state_place *place = *state;
+	struct diag why;
+	int r;
+
+	state_place_save(place, state_place_machine, 5, NULL, (char[STORE_PATH_BYTES]){ "" });
+	snprintf(place->params.state_dir, sizeof(place->params.state_dir), "%s/below/it", place->directory);
+	if (!state_place_become_nobody())
+		skip();
+	r = state_place_try_save(place, NULL, &why);
+	state_place_become_root();
+	assert_int_equal(r, -EACCES);
+	assert_non_null(strstr(why.text, "cannot be made: Permission denied; TRIBUTARY_STATE_DIR can name another"));
+}
+
 static void folder_that_cannot_be_made_names_the_remedy(void **state)
 {
 	struct state_place *place = *state;
@@ -205,6 +221,7 @@ int main(void)
 		PLACE_TEST(folders_and_file_may_be_read_by_others_whatever_the_umask),
 		PLACE_TEST(failed_write_leaves_the_old_file),
 		PLACE_TEST(folder_that_may_not_be_written_names_the_remedy),
+		PLACE_TEST(folder_that_may_not_be_made_says_so),
 		PLACE_TEST(folder_that_cannot_be_made_names_the_remedy),
 		PLACE_TEST(folder_of_a_named_file_is_not_made),
 		PLACE_TEST(file_without_a_folder_is_written_where_the_process_is),

@@ -390,6 +390,25 @@ static void nothing_is_good_that_was_not_looked_at(void **state)
 	}
 }
 
+/* A host without GPUs, whose NIC has no peer to measure with: what a Slurm prolog greps for must not stay for good. */
+static void lower_bounds_need_no_further_measurement(void **state)
+{
+	static const char machine[] = "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
+				      "link memory memory0 cpu0 nominal_Bps=200000000000\n%s";
+	struct doctor_report report;
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), machine, "");
+	examine(text, "", &report);
+	assert_string_equal(evidence_of(&report, "measured-low"), "nothing was measured: run `tributary measure`");
+	doctor_report_fini(&report);
+	snprintf(text, sizeof(text), machine, "rate memory0>cpu0 100000000000 at_least\n");
+	examine(text, "", &report);
+	assert_string_equal(evidence_of(&report, "measured-low"), "of no link is more known than a lower bound");
+	doctor_report_fini(&report);
+}
+
 static void check_of_what_is_not_there_is_skipped_and_not_good(void **state)
 {
 	static const char *const about_gpus[] = { "gpu-nic-distance", "acs",  "iommu",     "p2p-refused",
@@ -462,6 +481,7 @@ int main(void)
 		cmocka_unit_test(acs_is_looked_at_where_it_decides),
 		cmocka_unit_test(slices_are_one_card_to_every_check),
 		cmocka_unit_test(empty_machine_is_not_good_and_crashes_nothing),
+		cmocka_unit_test(lower_bounds_need_no_further_measurement),
 		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),
 		cmocka_unit_test(nothing_is_good_that_was_not_looked_at),
 		cmocka_unit_test(facts_with_control_characters_do_not_reach_the_terminal),
