@@ -179,6 +179,9 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	struct operation *operation = agreement->operation;
 	bool poisoned = agreement->known.poisoned;
 
+	/* A root that brought nothing may have lacked what a lost one should have made. Where none is lost, another lost it. */
+	if (!(agreement->known.lost & operation->doubted_with))
+		aggregators_suspect(group, operation->doubted, "another aggregator has lost it");
 	STAILQ_REMOVE_HEAD(&commit->operations, commit_link);
 	commit->gone |= agreement->known.lost | agreement->known.leaves;
 	commit->gone_at[operation->segmented_number % COMMIT_WINDOW] = commit->gone;

@@ -169,6 +169,8 @@ struct operation {
 	uint32_t without;  /* bit i: aggregator i has no part in it, for a calibration */
 	bool commits;      /* it is done when all agree that it is */
 	bool poisoned;     /* some of its segments brought nothing */
+	/* Roots that another aggregator may have lost, or that lack another's part; all with a part in those segments. */
+	uint32_t doubted, doubted_with;
 	uint8_t *kept;     /* the input, where the result overwrites the caller's */
 	size_t kept_bytes; /* allocated */
 	/* What others must still say about it, and what must still go out. */

@@ -100,6 +100,7 @@ static void take(struct group *group, struct operation *operation)
 	operation->phase = OPERATION_MOVING;
 	operation->waits = 0;
 	operation->ready = operation->commits = operation->poisoned = false;
+	operation->doubted = operation->doubted_with = 0;
 	operation->next_segment = operation->segments_done = operation->segment_count = 0;
 	operation->scheme = small_scheme(group, operation->bytes);
 	if (operation->scheme == OPERATION_ALONE) {

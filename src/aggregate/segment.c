@@ -110,8 +110,10 @@ static bool came_nothing(struct group *group, struct segment *segment, const str
 		return true;
 	if (up || transfer->received)
 		aggregators_suspect(group, aggregators_bit(from - group->count), "it breaks the protocol");
-	else if (from != root && node_is_aggregator(group, root))
-		aggregators_suspect(group, aggregators_bit(root - group->count), "another aggregator has lost it");
+	else if (from != root && node_is_aggregator(group, root)) {
+		segment->operation->doubted |= aggregators_bit(root - group->count);
+		segment->operation->doubted_with |= segment->aggregators;
+	}
 	return true;
 }
 

@@ -66,13 +66,8 @@ static void group_free(struct aggregator_group *group)
 
 static void release(struct aggregator_group *group)
 {
-	struct aggregator *aggregator = group->aggregator;
-
 	atomic_fetch_sub(&group->thread->load, (unsigned)group->member_count);
 	group_free(group);
-	pthread_mutex_lock(&aggregator->lock);
-	aggregator->group_count--;
-	pthread_mutex_unlock(&aggregator->lock);
 }
 
 static void poll_group(struct aggregator_group *group, uint64_t now_ns)
@@ -244,6 +239,13 @@ static int count_in(struct aggregator *aggregator)
 	return r;
 }
 
+static void count_out(struct aggregator *aggregator)
+{
+	pthread_mutex_lock(&aggregator->lock);
+	aggregator->group_count--;
+	pthread_mutex_unlock(&aggregator->lock);
+}
+
 static void wake_group(void *arg)
 {
 	const struct aggregator_group *group = arg;
@@ -305,9 +307,7 @@ int aggregator_begin(struct aggregator *aggregator, const struct aggregator_requ
 	return 0;
 fail:
 	group_free(group);
-	pthread_mutex_lock(&aggregator->lock);
-	aggregator->group_count--;
-	pthread_mutex_unlock(&aggregator->lock);
+	count_out(aggregator);
 	return r;
 }
 
@@ -350,11 +350,11 @@ void aggregator_status(struct aggregator_group *handle, struct aggregator_status
 void aggregator_end(struct aggregator_group *handle)
 {
 	struct aggregator_group *group = (struct aggregator_group *)handle;
-	struct aggregator *aggregator;
 
 	if (!group)
 		return;
-	aggregator = group->aggregator;
+	/* At once: who ends a group may begin the next one before its thread has come to free it. */
+	count_out(group->aggregator);
 	if (atomic_load(&group->state) != AGGREGATOR_OFFERED) {
 		/* Its thread may free it as soon as the mark is set. */
 		struct aggregator_thread *thread = group->thread;
@@ -364,7 +364,4 @@ void aggregator_end(struct aggregator_group *handle)
 		return;
 	}
 	group_free(group);
-	pthread_mutex_lock(&aggregator->lock);
-	aggregator->group_count--;
-	pthread_mutex_unlock(&aggregator->lock);
 }

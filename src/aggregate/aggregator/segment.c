@@ -350,11 +350,11 @@ int aggregator_segments_begin(struct aggregator_group *group, uint64_t now_ns)
 
 		look_for_stalled(group, segment, now_ns);
 		/* All its leaf's hosts have it: what is asked for now comes. */
-		if (segment->begun || !segment->has_slots || leaf->announced < leaf->count)
+		if (waits || segment->begun || !segment->has_slots || leaf->announced < leaf->count)
 			continue;
 		if (!aggregator_share_begin(&group->user, bytes)) {
-			waits = true;
-			break;
+			waits = true; /* those behind it may have stalled, too, and have what it waits for */
+			continue;
 		}
 		segment->share_bytes = bytes;
 		segment_begin(segment, now_ns);

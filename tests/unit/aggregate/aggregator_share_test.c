@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/aggregator/share.h"
 
+#include "aggregate/aggregator/internal.h"
 #include "support/runtime.h"
 
 #include <setjmp.h>
@@ -247,6 +248,45 @@ static void who_leaves_holds_up_nobody(void **state)
 	jobs_close(&jobs);
 }
 
+/*
+ * One member of a host is late, whose HEADs those segments lack that it leads: what comes behind them is begun first, and has
+ * all of the share. When it comes, its host has no receive left for those.
+ */
+static void a_segment_that_waits_hides_no_stalled_one_behind_it(void **state)
+{
+	enum { STALLED = 4, HOSTS = 8 };
+	static struct aggregator_input inputs[HOSTS];
+	struct aggregator_segment segments[1 + STALLED];
+	struct aggregator_group group = { .segments_first = segments };
+	struct aggregator_share share;
+	unsigned wakes = 0;
+
+	(void)state;
+	aggregator_share_init(&share, MOST, QUANTUM);
+	aggregator_share_join(&share, &group.user, woken, &wakes);
+	for (size_t i = 0; i < 1 + STALLED; i++) {
+		segments[i] = (struct aggregator_segment){ .group = &group,
+							   .head = { .number = i, .bytes = MOST / STALLED / HOSTS },
+							   .known = true,
+							   .has_slots = true };
+		segments[i].levels[AGGREGATOR_STAGE_LEAF] = (struct aggregator_level){ HOSTS, HOSTS, HOSTS, inputs,
+										       NULL };
+		segments[i].next = i < STALLED ? &segments[i + 1] : NULL;
+		if (!i)
+			continue;
+		segments[i].begun = true;
+		segments[i].share_bytes = MOST / STALLED;
+		assert_true(aggregator_share_begin(&group.user, segments[i].share_bytes));
+	}
+	assert_int_equal(aggregator_segments_begin(&group, 1), 0);
+	assert_false(segments[0].begun);
+	for (int turn = 0; turn < 2; turn++)
+		assert_int_equal(aggregator_segments_begin(&group, AGGREGATOR_SHARE_STALL_NS + 1), 0);
+	assert_true(segments[0].begun && wakes);
+	aggregator_share_leave(&group.user);
+	aggregator_share_fini(&share);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +296,7 @@ int main(void)
 		cmocka_unit_test(who_waits_is_woken_when_there_is_room),
 		cmocka_unit_test(the_longest_segment_gets_through),
 		cmocka_unit_test(who_leaves_holds_up_nobody),
+		cmocka_unit_test(a_segment_that_waits_hides_no_stalled_one_behind_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
