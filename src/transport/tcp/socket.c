@@ -135,15 +135,28 @@ static uint16_t get_port(const struct sockaddr_storage *address)
 	return ntohs(port);
 }
 
-static int bind_in_range(int fd, const struct tcp_interface *interface, uint16_t low, uint16_t high)
+static int listen_at(const struct tcp_interface *interface, bool tied, uint16_t port, int *ret_fd)
 {
 	struct sockaddr_storage address = interface->address;
-	int r = -EADDRINUSE;
+	int fd = sys_socket(address.ss_family, SOCK_STREAM, 0), on = 1, r;
 
-	for (unsigned port = low; port <= high && r == -EADDRINUSE; port++) {
-		tcp_socket_set_port(&address, (uint16_t)port);
+	if (fd < 0)
+		return fd;
+	/* A port that only connections in TIME_WAIT still have is free; one on which somebody listens is not. */
+	if (port)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	tcp_socket_set_port(&address, port);
+	r = tied ? tcp_route_bind_device(fd, interface) : 0;
+	if (r == 0)
 		r = sys_bind(fd, (struct sockaddr *)&address, interface->address_bytes);
-	}
+	/* In a VRF an address is one of this host's only for sockets that belong to it. */
+	if (r == -EADDRNOTAVAIL && !interface->address_only && !tcp_route_bind_device(fd, interface))
+		r = sys_bind(fd, (struct sockaddr *)&address, interface->address_bytes);
+	if (r == 0)
+		r = sys_listen(fd, SOMAXCONN); /* of two that bound it at the same time one fails here */
+	if (r < 0)
+		sys_close_socket(&fd);
+	*ret_fd = fd;
 	return r;
 }
 
@@ -152,32 +165,20 @@ int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t bytes = sizeof(address);
-	int fd, r;
+	int fd = -1, r = -EADDRINUSE;
 
-	fd = sys_socket(interface->address.ss_family, SOCK_STREAM, 0);
-	if (fd < 0)
-		return fd;
-	r = tied ? tcp_route_bind_device(fd, interface) : 0;
-	if (r == 0)
-		r = bind_in_range(fd, interface, port_low, port_high);
-	/* In a VRF an address is one of this host's only for sockets that belong to it. */
-	if (r == -EADDRNOTAVAIL && !interface->address_only && !tcp_route_bind_device(fd, interface))
-		r = bind_in_range(fd, interface, port_low, port_high);
+	for (unsigned port = port_low; port <= port_high && r == -EADDRINUSE; port++)
+		r = listen_at(interface, tied, (uint16_t)port, &fd);
 	if (r < 0)
-		goto fail;
-	r = sys_listen(fd, SOMAXCONN);
-	if (r < 0)
-		goto fail;
+		return r;
 	if (getsockname(fd, (struct sockaddr *)&address, &bytes) < 0) {
 		r = -errno;
-		goto fail;
+		sys_close_socket(&fd);
+		return r;
 	}
 	*ret_port = get_port(&address);
 	*ret_fd = fd;
 	return 0;
-fail:
-	sys_close_socket(&fd);
-	return r;
 }
 
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret)

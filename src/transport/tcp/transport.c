@@ -131,9 +131,13 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 			 struct tcp_listener **ret)
 {
 	const struct transport_device *device = &transport->devices.list[index];
+	struct tcp_wire_address other;
 	struct tcp_listener *listener;
 	int r = tcp_acceptor_address(transport, device->members[0], &handle->address);
 
+	/* What is asked for when a peer comes: that there is no port for it is said here. */
+	for (unsigned i = 1; r == 0 && i < device->rail_count; i++)
+		r = tcp_acceptor_address(transport, device->members[i], &other);
 	if (r < 0)
 		return r;
 	listener = sys_zalloc(sizeof(*listener));

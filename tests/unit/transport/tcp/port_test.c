@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <errno.h>
 
 #include "base/hash.h"
 #include "base/params.h"
 #include "support/link.h"
+#include "support/port.h"
 #include "support/runtime.h"
 #include "transport/tcp/tcp.h"
 
@@ -78,9 +80,36 @@ static void the_word_of_a_card_that_is_one_interface_counts(void **state)
 	transport_tcp.close(transport);
 }
 
+/* What a job has left in TIME_WAIT, as its receivers ended first, keeps the next one from no port. */
+static void a_range_is_free_again_when_its_job_has_ended(void **state)
+{
+	struct transport *transport, *other;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	struct transport_listener *listener;
+	struct link link;
+
+	(void)state;
+	params_defaults(&params);
+	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+	params.port_low = params.port_high = port_free();
+	for (int job = 0; job < 2; job++) {
+		assert_int_equal(transport_tcp.open(&params, &transport), 0);
+		assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+		/* One that is in use is not free. */
+		assert_int_equal(transport_tcp.open(&params, &other), 0);
+		assert_int_equal(transport_tcp.listen(other, 0, handle, &listener), -EADDRINUSE);
+		transport_tcp.close(other);
+		transport_tcp.close_connection(link.receiver);
+		link.receiver = NULL;
+		link_close(&link);
+		transport_tcp.close(transport);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_range_is_free_again_when_its_job_has_ended),
 		cmocka_unit_test(a_source_is_a_port_or_a_host),
 		cmocka_unit_test(the_word_of_a_card_that_is_one_interface_counts),
 	};
