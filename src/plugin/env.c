@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "plugin/fork.h"
+#include "plugin/installed.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "plugin/steer/collnet.h"
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NCCL_NAME_BYTES = 255 }; /* longest name in NCCL_NET_PLUGIN, which is a list with commas */
+enum { NCCL_NAME_BYTES = 254 }; /* longest name in NCCL_NET_PLUGIN, which is a list with commas */
 
 static const char *const default_plugin = "libnccl-net.so";
 
@@ -29,25 +30,12 @@ static struct {
 	bool offers_collnet;
 } answers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Left open if it is another one: NCCL opens it next, and few libraries are tested for being closed and opened again. */
-static bool another_is_installed(void)
-{
-	void *handle = dlopen(default_plugin, RTLD_LAZY | RTLD_LOCAL), *table;
-	Dl_info own, other;
-
-	if (!handle)
-		return false;
-	table = dlsym(handle, "ncclNetPlugin_v11");
-	return !table || !dladdr(table, &other) || !dladdr((const void *)&answers, &own) ||
-	       own.dli_fbase != other.dli_fbase;
-}
-
 static void find_path(void)
 {
 	char path[PATH_MAX];
 	Dl_info own;
 
-	if (another_is_installed()) {
+	if (plugin_another_is_installed(default_plugin, "ncclNetPlugin_v11")) {
 		log_info(LOG_INIT,
 			 "Tributary leaves the network to the %s that is installed, and plans no channels; "
 			 "NCCL_NET_PLUGIN=tributary takes it",
@@ -56,7 +44,7 @@ static void find_path(void)
 	}
 	if (!dladdr((const void *)&answers, &own) || !realpath(own.dli_fname, path))
 		return;
-	snprintf(answers.path, sizeof(answers.path), "%.255s",
+	snprintf(answers.path, sizeof(answers.path), "%.254s",
 		 strlen(path) <= NCCL_NAME_BYTES && !strchr(path, ',') ? path : "tributary");
 }
 

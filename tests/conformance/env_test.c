@@ -198,7 +198,30 @@ static void a_plugin_of_other_versions_is_another(void **state)
 	expect(place, NULL, plugin, "NCCL_NET_PLUGIN", "(none)");
 }
 
-/* NCCL takes a list with commas, of names up to 255 characters. */
+/* NCCL opens it ahead of the net plugin's library, so that nothing may count on our tuner. */
+static void another_tuner_that_is_installed_is_no_tuner_of_ours(void **state)
+{
+	struct tree *place = *state;
+	Dl_info any;
+
+	assert_true(dladdr((const void *)(uintptr_t)&_cmocka_run_group_tests, &any));
+	tree_text(place, "our.cluster",
+		  "tributary-cluster 1\nswitch top\nswitch a parent=top rate=100MB/s\n"
+		  "switch b parent=top rate=100MB/s\nhost a[1-8] leaf=a rate=1GB/s\nhost b[1-8] leaf=b rate=1GB/s\n");
+	setenv("TRIBUTARY_CLUSTER", in(place, "our.cluster"), 1);
+	setenv("TRIBUTARY_NET", "tcp", 1);
+	expect(place, NULL, plugin, "NCCL_COLLNET_ENABLE", "1");
+	assert_int_equal(symlink(plugin, in(place, "libnccl-tuner.so")), 0); /* this library by that name */
+	expect(place, NULL, plugin, "NCCL_COLLNET_ENABLE", "1");
+	assert_int_equal(unlink(in(place, "libnccl-tuner.so")), 0);
+	copy(any.dli_fname, in(place, "libnccl-tuner.so"));
+	expect(place, NULL, plugin, "NCCL_COLLNET_ENABLE", "(none)");
+	expect(place, "NCCL_TUNER_PLUGIN=tributary", plugin, "NCCL_COLLNET_ENABLE", "1");
+	unsetenv("TRIBUTARY_CLUSTER");
+	unsetenv("TRIBUTARY_NET");
+}
+
+/* NCCL takes a list with commas, of names up to 254 characters. */
 static void a_path_that_nccl_cannot_take_becomes_the_name(void **state)
 {
 	struct tree *place = *state;
@@ -272,6 +295,7 @@ int main(int argc, char **argv)
 		TEST(this_library_under_nccls_own_name_is_no_other),
 		TEST(another_plugin_that_is_installed_stays),
 		TEST(a_plugin_of_other_versions_is_another),
+		TEST(another_tuner_that_is_installed_is_no_tuner_of_ours),
 		TEST(a_path_that_nccl_cannot_take_becomes_the_name),
 		TEST(the_net_half_stays_loaded),
 		TEST(everything_else_is_the_environments),

@@ -135,7 +135,7 @@ static bool misleads(const struct steer_planner *planner, const struct plan_set 
 	    set->intra_Bps[PLAN_RING] / 3 * 2 <= set->inter_Bps[PLAN_RING])
 		return false;
 	return object(diag, "without Tributary's tuner NCCL would take it for as slow as the network: unset "
-			    "NCCL_TUNER_PLUGIN and TRIBUTARY_TUNER");
+			    "NCCL_TUNER_PLUGIN and TRIBUTARY_TUNER, and take libnccl-tuner.so out of the library path");
 }
 
 static int plan(const struct steer_planner *planner, enum plan_where where, struct steer_decision *decision,

@@ -120,6 +120,9 @@ bool steer_is_whole_job(const struct steer_snapshot *snapshot)
 	for (size_t i = 0; i < snapshot->member_count; i++)
 		if (snapshot->members[i].process.job_key != first->job_key)
 			return false;
+	/* They have inherited the variables of one process, which counts others: workers of Ray that srun started. */
+	if (member_processes(snapshot, first->job_key) > first->local_size)
+		return false;
 	/* NCCL_HOSTID can make several hosts of one. */
 	for (size_t i = 0; i < snapshot->process_count; i++)
 		if (snapshot->processes[i].job_key == first->job_key && snapshot->processes[i].host != first->host)

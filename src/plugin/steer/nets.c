@@ -144,8 +144,9 @@ static bool is_plain(const char *hca)
 /* Its settings can hide or join devices. */
 static void know_nccls(struct steer_nets *nets)
 {
-	static const char *const settings[] = { "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_MERGE_LEVEL",
-						"NCCL_NET_FORCE_MERGE", "NCCL_IB_HCA" };
+	static const char *const settings[] = { "NCCL_IB_DISABLE",      "NCCL_NET",
+						"NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE",
+						"NCCL_IB_DATA_DIRECT",  "NCCL_IB_HCA" };
 	const char *plugins = getenv("NCCL_NET_PLUGIN"), *no_ib = getenv("NCCL_IB_DISABLE");
 	const struct plugin_choice *choice = plugin_state_choice();
 

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/parse.h"
 #include "base/process.h"
+#include "plugin/installed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,12 +62,13 @@ bool steer_settings_names_us(const char *plugins)
 	return false;
 }
 
-/* Unset, NCCL looks for one in the net plugin's library. */
-static bool names_other_tuner(const struct params_source *source)
+/* Unset, NCCL takes that of the net plugin's library only where it finds no libnccl-tuner.so. nccl: plugin/plugin_open.cc */
+static bool has_other_tuner(const struct params_source *source)
 {
 	const char *text = source->get("NCCL_TUNER_PLUGIN");
 
-	return text && *text && !steer_settings_names_us(text);
+	return text && *text ? !steer_settings_names_us(text)
+			     : plugin_another_is_installed("libnccl-tuner.so", "ncclTunerPlugin_v5");
 }
 
 /* A count of processes, or a rank. */
@@ -250,7 +252,7 @@ void steer_settings_read(const struct params_source *source, unsigned local_proc
 		/* nccl: at 2, the default, pairs of its rings change places on every other host, so none leaves its rail. */
 		.crossnic = number(source, "NCCL_CROSS_NIC", 2) == 1,
 		.wants_collnet = number(source, STEER_COLLNET_VARIABLE, 0) == 1,
-		.other_tuner = names_other_tuner(source),
+		.other_tuner = has_other_tuner(source),
 		.p2p_level = p2p_level(source),
 		.host = host_of(source),
 		.hash = users_hash(source),

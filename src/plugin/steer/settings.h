@@ -41,7 +41,7 @@ struct steer_settings {
 	bool shares_gpus;                 /* NCCL_MULTI_RANK_GPU_ENABLE: several ranks may have one GPU */
 	bool crossnic;                    /* NCCL_CROSS_NIC=1: a ring may leave by another NIC than it came in by */
 	bool wants_collnet;               /* NCCL_COLLNET_ENABLE */
-	bool other_tuner;                 /* NCCL_TUNER_PLUGIN names another one than ours, or none */
+	bool other_tuner;                 /* NCCL takes another one than ours, or none */
 	int p2p_level;                    /* enum topology_class, or STEER_P2P_DEFAULT */
 	uint64_t host;                    /* equal for ranks that NCCL takes to be on one host; 0: not known */
 	uint64_t hash;                    /* of the user's settings that must be equal on all ranks of a host */

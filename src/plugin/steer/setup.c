@@ -9,6 +9,7 @@
 #include "plugin/steer/report.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,19 @@ int steer_memory_file(size_t reserved_bytes, char path[static STEER_PATH_BYTES])
 	return r < 0 ? r : fd;
 }
 
+/* Then NCCL's ranks of several hosts have one topology, and a graph file of one host's GPUs fits none of them. */
+static bool hosts_share_nvlink(const struct params_source *source, const char *root)
+{
+	const char *enable = source->get("NCCL_MNNVL_ENABLE");
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/dev/nvidia-caps-imex-channels", root);
+	return (!enable || strcmp(enable, "0") != 0) && access(path, F_OK) == 0;
+}
+
 /* What can be done at all, by what the user has set. */
-static enum steer_choice level_of(const struct params *params, unsigned nccl_version, struct steer_setup *setup)
+static enum steer_choice level_of(const struct params *params, const struct params_source *source, const char *root,
+				  unsigned nccl_version, struct steer_setup *setup)
 {
 	if (params->disable || params->steer == STEER_OFF) {
 		diag_set(&setup->why, 0, 0, "TRIBUTARY_STEER=off");
@@ -52,6 +64,12 @@ static enum steer_choice level_of(const struct params *params, unsigned nccl_ver
 	if (!nccl_version) {
 		diag_set(&setup->why, 0, 0, "%s", RECOMMENDATION);
 		return STEER_TOPOLOGY;
+	}
+	if (hosts_share_nvlink(source, root)) {
+		diag_set(&setup->why, 0, 0,
+			 "NVLink may join this host with others, which is not planned for (NCCL_MNNVL_ENABLE=0: "
+			 "it does not)");
+		return STEER_OFF;
 	}
 	if (setup->settings.users_graph)
 		setup->reason = STEER_REASON_GRAPH_FILE;
@@ -150,7 +168,7 @@ void steer_setup(const struct params_source *source, const char *root, unsigned 
 	ret->offers_collnet = nccl_version && !source->get(STEER_COLLNET_VARIABLE);
 	steer_settings_read(source, params->local_processes, &ret->settings);
 	ret->settings.other_tuner = ret->settings.other_tuner || !params->tuner;
-	ret->level = level_of(params, nccl_version, ret);
+	ret->level = level_of(params, source, root, nccl_version, ret);
 	if (ret->level > STEER_OFF)
 		r = steer_machine_load(params, root, &ret->nets, &ret->settings, nccl_version, &ret->machine,
 				       &ret->why);

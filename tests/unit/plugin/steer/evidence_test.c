@@ -280,6 +280,19 @@ static void the_whole_job_is_here_if_it_is_as_large_as_its_part_here(void **stat
 	assert_false(steer_is_whole_job(&of->snapshot));
 }
 
+/* srun --ntasks=1 starts Ray, or another parent, on each of several hosts; its workers are the ranks. */
+static void workers_that_inherit_one_process_s_variables_are_not_the_whole_job(void **state)
+{
+	struct evidence *of = *state;
+
+	job_add(of, 1, 4);
+	for (unsigned i = 0; i < 4; i++) {
+		of->snapshot.processes[i].local_size = of->snapshot.processes[i].world_size = 1;
+		of->snapshot.members[i].process.local_size = of->snapshot.members[i].process.world_size = 1;
+	}
+	assert_false(steer_is_whole_job(&of->snapshot));
+}
+
 /* ------------------------------------------------------------------------------------------------------------------ NVML */
 
 static void idle_gpus_have_no_ranks(void **state)
@@ -389,6 +402,7 @@ int main(void)
 		TEST(agents_of_one_job_are_counted_one_by_one),
 		TEST(jobs_that_have_no_name_are_counted_by_their_ranks_alone),
 		TEST(the_whole_job_is_here_if_it_is_as_large_as_its_part_here),
+		TEST(workers_that_inherit_one_process_s_variables_are_not_the_whole_job),
 		TEST(idle_gpus_have_no_ranks),
 		TEST(an_unknown_process_may_be_a_rank),
 		TEST(who_is_not_seen_on_its_own_gpu_shows_that_not_all_are_seen),

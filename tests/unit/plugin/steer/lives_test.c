@@ -348,6 +348,26 @@ static void many_processes_with_many_communicators_leave_nothing(void **state)
 
 #define HOST_TEST(name) cmocka_unit_test_setup_teardown(name, host_open, host_close)
 
+/* NCCL then has one topology of the GPUs of all hosts, which the graph file of one does not fit. */
+static void nvlink_between_hosts_is_not_planned_for(void **state)
+{
+	struct host *host = *state;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/dev", host->root);
+	assert_int_equal(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/dev/nvidia-caps-imex-channels", host->root);
+	assert_int_equal(mkdir(path, 0755), 0);
+	host_start_all(host, 4, NULL);
+	host_begin(host, 0xf, 1);
+	assert_null(host_ask(host, 0, 0, "NCCL_TOPO_FILE"));
+	assert_null(host_ask(host, 0, 0, "NCCL_GRAPH_FILE"));
+	for (unsigned i = 0; i < 4; i++)
+		host_kill(host, i);
+	host_start_all(host, 4, "NCCL_MNNVL_ENABLE=0");
+	assert_int_equal(host_initialise(host, 0xf, 2), 0xf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +382,7 @@ int main(void)
 		HOST_TEST(a_folder_that_was_emptied_is_made_again),
 		HOST_TEST(a_forked_child_gets_the_environment_and_removes_nothing),
 		HOST_TEST(a_process_that_ends_leaves_nothing),
+		HOST_TEST(nvlink_between_hosts_is_not_planned_for),
 		HOST_TEST(many_processes_with_many_communicators_leave_nothing),
 	};
 

@@ -155,7 +155,8 @@ static void ports_have_numbers_where_both_orders_are_one(void **state)
 
 static void settings_that_hide_ports_leave_no_number_that_is_sure(void **state)
 {
-	static const char *const names[] = { "NCCL_NET", "NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE" };
+	static const char *const names[] = { "NCCL_NET", "NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE",
+					     "NCCL_IB_DATA_DIRECT" };
 	struct fake_sysfs *sysfs = *state;
 
 	port(sysfs, "mlx5_1", "4: ACTIVE\n");
