@@ -191,7 +191,10 @@ static void every_frame_survives(void **state)
 			continue;
 		}
 		assert_int_equal(tcp_wire_get_frame(bytes, &out), 0);
-		assert_memory_equal(&in, &out, sizeof(in));
+		/* Not as bytes: of those between fields nothing is said. */
+		assert_true(out.type == in.type && out.stream == in.stream && out.hosts == in.hosts &&
+			    out.epoch == in.epoch && out.message == in.message && out.value == in.value &&
+			    out.position == in.position && out.payload_bytes == in.payload_bytes && out.tag == in.tag);
 	}
 }
 
