@@ -175,7 +175,7 @@ tests: $(UNIT) $(CONF) $(STANDIN) $(STANDIN_LIBS) $(FUZZ_REPLAY)
 # ---------------------------------------------------------------------------------------------------------------- rules
 
 # Objects are rebuilt when the compiler or its flags change.  -Werror is not part of this: it changes no object.
-FLAGS_NOW := $(shell $(CC) --version 2>/dev/null | head -n 1) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
+FLAGS_NOW := $(shell $(CC) --version 2>/dev/null | head -n 1) $(shell $(CC) -dumpmachine 2>/dev/null) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
 $(O)/flags: FORCE
 	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || \
 		printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
@@ -203,7 +203,7 @@ $(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(OLD_GLIBC) $(PLUG
 	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter-out $(PLUGIN_MAP) $(O)/flags,$^) $(LIBS)
 
 # The first version of glibc for arm64 is 2.17, and has all.
-$(O)/glibc/%: mk/glibc/%.map
+$(O)/glibc/%: mk/glibc/%.map $(O)/flags
 	$(say) LD $@
 	$(Q)sed '$(if $(filter aarch64-%,$(MACHINE)),1$(comma)/^GLIBC_/{s/^GLIBC_[0-9.]*/GLIBC_2.17/;b};/^GLIBC_/d;/^};/{$$!d})' $< > $@.map
 	$(Q)sed -n 's/^\t\([a-z0-9_]*\);$$/.globl \1\n.type \1,%function\n\1:/p' $< > $@.s

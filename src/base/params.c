@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -424,16 +425,36 @@ static const char *shown(const char *text, size_t text_bytes, char out[static 80
 	return out;
 }
 
+/* As NCCL reads numbers: 0x6a and 0152 are 106; -1 is its word for auto, or for none. NULL: it is none. */
+static const char *nccls_number(const struct param_form *form, const char *value, char text[static 24])
+{
+	long long number;
+	char *end;
+
+	if (form->kind != KIND_NUMBER && form->kind != KIND_INDEX)
+		return value;
+	errno = 0;
+	number = strtoll(value, &end, 0);
+	if (errno || end == value || *end)
+		return value; /* refused below */
+	if (number == -1 && form->kind == KIND_NUMBER)
+		return NULL;
+	snprintf(text, 24, "%lld", number);
+	return text;
+}
+
 static void load_row(const struct param_row *row, const struct params_source *source, const struct complaint *to,
 		     struct params *params)
 {
 	const char *name = row->info.name, *value = source->get(name), *const *choices = row->form.choices;
 	struct param_form as = row->form;
-	char text[80];
+	char text[80], number[24];
 
 	if ((!value || !*value) && row->form.instead) {
 		name = row->form.instead;
 		value = source->get(name);
+		if (value && *value)
+			value = nccls_number(&row->form, value, number);
 		if (row->form.instead_choices)
 			choices = row->form.instead_choices;
 	}

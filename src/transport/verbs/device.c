@@ -125,7 +125,11 @@ static bool port_fill(const struct verbs_api *api, const char *root, const struc
 		snprintf(port->name, sizeof(port->name), "%s", card->name);
 	verbs_facts_place(root, card->name, port->netdev, &port->place);
 	port->guid = guid_of(card);
-	port->speed_Bps = port->place.speed_Bps ? port->place.speed_Bps : speed_of(&attr);
+	port->speed_Bps = port->place.speed_Bps;
+	if (!port->speed_Bps) /* active_speed says NDR of all that is faster (ibv_query_port(3)) */
+		port->speed_Bps = verbs_facts_rate(root, card->name, number);
+	if (!port->speed_Bps)
+		port->speed_Bps = speed_of(&attr);
 	return true;
 }
 

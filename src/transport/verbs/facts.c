@@ -54,6 +54,23 @@ void verbs_facts_netdev(const char *root, const char *device, unsigned port, uns
 		memcpy(ret, text, bytes + 1);
 }
 
+/* "800 Gb/sec (4X XDR)". */
+uint64_t verbs_facts_rate(const char *root, const char *device, unsigned port)
+{
+	char path[PATH_MAX], text[TEXT_BYTES], rate[TEXT_BYTES + 8];
+	int saved_errno = errno;
+	int bytes = snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/rate", root, device, port);
+	uint64_t Bps = 0;
+	bool ok = bytes > 0 && (size_t)bytes < sizeof(path) && text_file_value(AT_FDCWD, path, text, sizeof(text)) == 0;
+	size_t digits = ok ? strcspn(text, " ") : 0;
+
+	errno = saved_errno;
+	if (!ok || strncmp(text + digits, " Gb/sec", strlen(" Gb/sec")) != 0)
+		return 0;
+	snprintf(rate, sizeof(rate), "%.*sGbit/s", (int)digits, text);
+	return parse_rate(rate, 1, UINT64_C(12500000000000), &Bps) == 0 ? Bps : 0;
+}
+
 /* The last ".3" of a PCI path. */
 static int function_of(const char *path)
 {

@@ -40,4 +40,7 @@ bool verbs_facts_is_card(const char *root, const char *device);
 /* Whether the kernel gives GPUs' memory to RDMA devices by its address alone (nvidia-peermem, or the older nv_peer_mem). */
 bool verbs_facts_peermem(const char *root);
 
+/* What the kernel calls the port's rate, in bytes a second; 0: it does not say. libibverbs' active_speed ends at NDR. */
+uint64_t verbs_facts_rate(const char *root, const char *device, unsigned port);
+
 #endif

@@ -422,6 +422,37 @@ static void environment_is_the_process_s(void **state)
 	unsetenv("TRIBUTARY_STREAMS");
 }
 
+/* NCCL reads its own with strtoll and base 0, and -1 is its default of all three. */
+static void numbers_of_nccl_are_read_as_nccl_reads_them(void **state)
+{
+	static const struct {
+		const char *entry;
+		int gid_index, traffic_class;
+		unsigned service_level, complaints;
+	} cases[] = {
+		{ "NCCL_IB_TC=0x6a", -1, 106, 0, 0 },
+		{ "NCCL_IB_TC=0152", -1, 106, 0, 0 },
+		{ "NCCL_IB_TC=-1", -1, -1, 0, 0 },
+		{ "NCCL_IB_SL=0x3", -1, -1, 3, 0 },
+		{ "NCCL_IB_SL=-1", -1, -1, 0, 0 },
+		{ "NCCL_IB_GID_INDEX=0x3", 3, -1, 0, 0 },
+		{ "NCCL_IB_TC=0x100", -1, -1, 0, 1 },
+		{ "NCCL_IB_SL=-2", -1, -1, 0, 1 },
+		{ "NCCL_IB_SL=3 ", -1, -1, 0, 1 },
+		{ "TRIBUTARY_TRAFFIC_CLASS=0x6a", -1, -1, 0, 1 },
+		{ "TRIBUTARY_SERVICE_LEVEL=-1", -1, -1, 0, 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct params params = load_one(cases[i].entry);
+
+		if (params.gid_index != cases[i].gid_index || params.traffic_class != cases[i].traffic_class ||
+		    params.service_level != cases[i].service_level || complaints.count != cases[i].complaints)
+			fail_msg("%s", cases[i].entry);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -438,6 +469,7 @@ int main(void)
 		cmocka_unit_test(complaints_show_no_control_characters),
 		cmocka_unit_test(format_refuses_a_short_buffer),
 		cmocka_unit_test(environment_is_the_process_s),
+		cmocka_unit_test(numbers_of_nccl_are_read_as_nccl_reads_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,6 +166,36 @@ static void a_port_is_described(void **state)
 	close_and_check(&opened);
 }
 
+static struct verbs_api of_xdr;
+static int (*query_of_fake)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *ret);
+
+/* As libibverbs' exported ibv_query_port() has a ConnectX-8 of 800 Gbit/s: NDR, four lanes. */
+static int query_xdr(struct ibv_context *context, uint8_t port, struct ibv_port_attr *ret)
+{
+	int r = query_of_fake(context, port, ret);
+
+	ret->active_speed = 128;
+	ret->active_width = 2;
+	return r;
+}
+
+static void a_port_beyond_ndr_has_its_rate(void **state)
+{
+	struct fake_sysfs *tree = *state;
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+	struct opened opened;
+
+	params_defaults(&opened.params);
+	gid_row(tree, "fake0", 0, "RoCE v2\n", "eth2\n");
+	tree_text(&tree->tree, "class/infiniband/fake0/ports/1/rate", "800 Gb/sec (4X XDR)\n");
+	of_xdr = *api;
+	query_of_fake = api->query_port;
+	of_xdr.query_port = query_xdr;
+	open_with(&opened, &of_xdr, tree->tree.root);
+	assert_int_equal(opened.devices.ports[0].speed_Bps, UINT64_C(100000000000));
+	close_and_check(&opened);
+}
+
 /* One port, an untagged interface and a VLAN on it: each has its rows, and by type and address they are alike. */
 static void an_interface_chooses_its_address(void **state)
 {
@@ -487,6 +517,7 @@ int main(void)
 		TREE_TEST(a_card_says_where_it_is),
 		TREE_TEST(a_software_device_is_where_its_interface_is),
 		TREE_TEST(a_port_is_described),
+		TREE_TEST(a_port_beyond_ndr_has_its_rate),
 		TREE_TEST(an_interface_chooses_its_address),
 		TREE_TEST(the_parameters_choose_device_and_address),
 		TREE_TEST(every_reason_for_none_is_said),
