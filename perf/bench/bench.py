@@ -12,6 +12,7 @@ import argparse
 import base64
 import importlib.util
 import json
+import math
 import os
 import re
 import runpy
@@ -363,6 +364,9 @@ class Bench:
     def gpus(self):
         if self.o.ranks:
             return self.o.ranks
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible:
+            return visible.count(",") + 1
         try:
             return max(1, launch.run(["nvidia-smi", "-L"], os.environ, 60).text().count("GPU "))
         except launch.Failed:
@@ -395,8 +399,18 @@ class Bench:
         self.networks[side] = sides.check(side, "\n".join(logs))
         if not self.o.metric:
             return seconds
-        values = [float(v) for v in re.findall(self.o.metric, output.text() + "\n" + output.log())]
+        values = [self.number(m.group(1)) for m in re.finditer(self.o.metric, output.text() + "\n" + output.log())]
         return statistics.median(values) if values else None
+
+    def number(self, word):
+        """What the metric's group found; 12,345.6, too."""
+        try:
+            value = float((word or "").replace(",", ""))
+        except ValueError as e:
+            raise Failed("--metric '%s' found '%s', which is no number" % (self.o.metric, word)) from e
+        if not 0 < value < math.inf:
+            raise Failed("--metric '%s' found %s: only numbers above 0 can be compared" % (self.o.metric, word))
+        return value
 
     def job(self):
         pairs = [p for p in self.turns(self.once_job) if None not in p.values()]

@@ -11,13 +11,16 @@ GRACE_S = 10  # for launchers to end what they started on other hosts
 LAST = 12     # lines of what it complained of
 
 
+LINES_MOST = 1 << 18   # of standard error: NCCL writes hundreds for each rank, and the first ones say most
+
+
 class Failed(Exception):
     """It could not be run, ended badly, or did not end."""
 
 
 class Output:
     def __init__(self):
-        self.lines, self.complaints = [], collections.deque(maxlen=4000)
+        self.lines, self.complaints = [], collections.deque(maxlen=LINES_MOST)
 
     def text(self):
         return "\n".join(self.lines)

@@ -7,9 +7,10 @@ import re
 import subprocess
 import sys
 
-# Where launchers say what torchrun says in RANK, WORLD_SIZE and LOCAL_RANK: torchrun, srun, Open MPI, MPICH and others.
+# Where launchers say what torchrun says in RANK, WORLD_SIZE and LOCAL_RANK: torchrun, Open MPI, PALS, MPICH and others, srun, whose
+# PMI-2 sets two of MPICH's.
 RANKS = (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-         ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
+         ("PMI_RANK", "PMI_SIZE", "PALS_LOCAL_RANKID"), ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
 PORT = "29533"   # and the one after it, of rank 0's host
 
 
@@ -22,7 +23,7 @@ def first_host(hosts):
 def launched(environment, host):
     """What torchrun would set, from what this launcher has set. host: where `tributary bench` runs."""
     for rank, size, local in RANKS:
-        if rank in environment and size in environment:
+        if rank in environment and size in environment and (local in environment or rank == "RANK"):
             nodes = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST")
             return {"RANK": environment[rank], "WORLD_SIZE": environment[size], "LOCAL_RANK": environment.get(local, "0"),
                     "MASTER_ADDR": environment.get("MASTER_ADDR") or (first_host(nodes) if nodes else host),

@@ -262,13 +262,18 @@ class Tune(bench.Bench):
         def ns(values):
             return int(statistics.median(values) * 1e9)
         text = self.table({r.cell: r.choice for r in kept}, {r.cell: (ns(r.times["with_s"]), ns(r.times["without_s"])) for r in kept})
-        with self.held(text, True) as (table, words):
+        with self.held(text) as (table, words):
             try:
                 found = self.measured(table, words, [r.cell for r in kept])
             except descent.Broken as e:
                 raise bench.Failed("the command fails with the whole table, so it is not kept: %s" % e.args[0]) from e
             if any(took.wrong for took in found.values()):
                 raise bench.Failed("WRONG RESULTS with the whole table, so it is not kept; report this")
+        with self.held(text, True) as (table, words):
+            try:
+                launch.run(bench.launched(self.o.launcher, words + ["true"]), os.environ, self.limit_s)
+            except launch.Failed as e:
+                raise bench.Failed("the table cannot be kept on all hosts: %s" % e.args[0]) from e
             self.saved = table
 
     def sentence(self, kept):

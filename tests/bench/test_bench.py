@@ -232,7 +232,7 @@ class Ranks(unittest.TestCase):
     def test_what_launchers_say(self):
         self.assertEqual(rank.launched({"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "SLURM_STEP_NODELIST": "n[07-08,11],m1"}, "login"),
                          {"RANK": "3", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n07", "MASTER_PORT": rank.PORT})
-        self.assertEqual(rank.launched({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, "h")["WORLD_SIZE"], "2")
+        self.assertEqual(rank.launched({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, "h")["WORLD_SIZE"], "2")
         given = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "a", "MASTER_PORT": "5"}
         self.assertEqual(rank.launched(given, "h"), given)
         self.assertEqual(rank.launched({}, "h"), {})
@@ -419,6 +419,13 @@ class Whole(unittest.TestCase):
             self.assertEqual((status, err.startswith("tributary bench: ")), (2, True), words)
             self.assertIn(expected, err)
 
+    def test_local_ranks_of_launchers_with_the_same_names(self):
+        slurm = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"}
+        for more, local in (({"PMI_RANK": "5", "PMI_SIZE": "8", **slurm}, "1"), ({"PMI_RANK": "5", "PMI_SIZE": "8", "PALS_LOCAL_RANKID": "2"}, "2"),
+                            ({"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "3"}, "3"), ({"RANK": "5", "WORLD_SIZE": "8"}, "0")):
+            found = rank.launched(more, "h")
+            self.assertEqual((found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"]), ("5", "8", local))
+
     JOB = """#!/bin/sh
         network=Tributary first=9 rest=2
         [ "$TRIBUTARY_TUNING" != 0123456789abcdef ] || rest=1
@@ -441,6 +448,10 @@ class Whole(unittest.TestCase):
             self.assertEqual(one.job_sentence(), ("your job: " + said_of_it, False))
         self.assertRegex(self.job("--metric", r"step=(\d+)", "--tuning", "0123456789abcdef")[1], r"your job: 4\.000 times")
         self.assertRegex(self.job("--metric", r"speed=(\d+)")[2], "printed nothing on this host that matches --metric")
+        for found, said in (("nan", "only numbers above 0"), ("0", "only numbers above 0"), ("x", "no number")):
+            with self.assertRaisesRegex(bench.Failed, said):
+                bench.Bench(bench.options_of(["--program", PROGRAM, "--metric", "(a)", "--", "true"]), None).number(found)
+        self.assertEqual(bench.Bench(bench.options_of(["--program", PROGRAM, "--metric", "(a)", "--", "true"]), None).number("1,234.5"), 1234.5)
         self.assertIn("set TMPDIR to a folder that they share", self.run_it(whole=[PROGRAM, "bench", "--turns", "6", "--job", "--", "true"])[2])
 
     def test_two_plugins_where_there_is_no_nccl(self):

@@ -146,7 +146,9 @@ enum compare_cause compare_explain(const struct compare_case *at, char ret_text[
 	ret_text[0] = '\0';
 	if (measured_us <= 0 || at->predicted_us <= 0)
 		return COMPARE_NOT_MEASURED;
-	if (is_near(measured_us, at->predicted_us) || (at->is_tuned && is_near(measured_us, at->taken_us)))
+	if (is_near(measured_us, at->predicted_us) ||
+	    (at->taken_us > 0 && (at->is_tuned || at->taken_us < at->predicted_us) &&
+	     is_near(measured_us, at->taken_us)))
 		return COMPARE_AGREES;
 	if (measured_us < at->predicted_us) {
 		snprintf(

@@ -78,7 +78,8 @@ static int dial(const char *where, struct diag *why)
 /* The whole answer, or why not. */
 static int ask(int fd, char *text, const char *where, struct diag *why)
 {
-	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: tributary\r\nConnection: close\r\n\r\n";
+	/* 1.0: an answer in one piece. */
+	static const char request[] = "GET /metrics HTTP/1.0\r\nHost: tributary\r\nConnection: close\r\n\r\n";
 	size_t count = 0;
 	ssize_t got = send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL);
 

@@ -39,6 +39,7 @@ static const struct {
 	{ "at the edge above", RING, RING, 100, 100, { 114.9, 114.9 }, &half, "other", COMPARE_AGREES, "" },
 	{ "at the edge below", RING, RING, 100, 100, { 85.1 }, NULL, NULL, COMPARE_AGREES, "" },
 	{ "another way as fast", TREE, RING, 100, 100, { 100 }, NULL, NULL, COMPARE_AGREES, "" },
+	{ "faster as the model says of what NCCL took", TREE, RING, 100, 60, { 60, 61 }, NULL, NULL, COMPARE_AGREES, "" },
 	{ "faster", RING, RING, 100, 100, { 80, 84 }, &half, "other", COMPARE_FASTER, "the profile is too low" },
 	{ "another choice", TREE, RING, 100, 200, { 200, 205 }, &half, "other", COMPARE_CHOICE, "NCCL took Tree/LL" },
 	{ "another choice, whose time is none of the model's",
