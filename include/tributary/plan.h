@@ -155,7 +155,8 @@ struct plan_set {
 		intra_Bps[PLAN_PATTERN_COUNT]; /* of each channel when the communicator has one host; 0: not verified */
 	uint64_t inter_Bps[PLAN_PATTERN_COUNT]; /* when it has several; 0: not verified */
 	uint64_t many_Bps[PLAN_PATTERN_COUNT];  /* when it has three or more; 0: not verified */
-	uint64_t one_way_Bps; /* of each tree channel inside a host if its hops were crossed one way alone */
+	uint64_t
+		one_way_Bps; /* of each chain inside a host (its hops are the tree's) if they were crossed one way alone */
 	/*
 	 * How many times as fast as a ring the hosts aggregate what is large, on the job's leaves and aggregators. 0: no
 	 * faster, or not known. Set by whoever knows the cluster, after plan_make_set.
@@ -180,7 +181,7 @@ bool plan_set_fits(const struct plan_request *request, const struct plan_set *se
 
 /*
  * What each channel of a tree or chain could carry inside a host if its hops were crossed one way alone, whichever is
- * worse: what NCCL means by a tree's speed. Errors: those of plan_make.
+ * worse. Errors: those of plan_make.
  */
 int plan_one_way_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
 		      uint64_t *ret_rate_Bps);

@@ -31,16 +31,16 @@ static double chain_part(const struct plan_set *set)
 }
 
 /*
- * Our rate of a tree or chain is what the collective gets: every hop is charged up and down. NCCL's is what a hop gets one
- * way, and its model then takes half.
+ * Our rate of a tree or chain is what the collective gets: every hop is charged up and down. NCCL's model takes half of what
+ * it is told, whichever way channels point.
  */
 static double as_nccl_counts(const struct plan_set *set, enum plan_pattern pattern, size_t node_count)
 {
 	uint64_t rate_Bps = rate_among(set, pattern, node_count);
 
-	if (pattern == PLAN_DIRECT)
+	if (pattern == PLAN_DIRECT || pattern == PLAN_TREE)
 		rate_Bps *= 2;
-	else if (pattern != PLAN_RING)
+	else if (pattern == PLAN_CHAIN)
 		rate_Bps = 2 * rate_Bps < set->one_way_Bps ? 2 * rate_Bps : set->one_way_Bps;
 	return (double)rate_Bps / 1e9 * (is_aggregated(pattern) ? chain_part(set) : 1);
 }

@@ -62,7 +62,7 @@ static void add_up(const struct plan_place_tree *tree, const uint32_t *of, uint3
 static int add_running(struct search *search, const struct plan_place_job *job)
 {
 	const struct plan_place_tree *tree = search->tree;
-	double *rate_Bps = sys_zalloc((tree->node_count + 1) * sizeof(*rate_Bps)), most_Bps = 0;
+	double *rate_Bps = sys_zalloc((tree->node_count + 1) * sizeof(*rate_Bps)), least_Bps = INFINITY;
 
 	if (!rate_Bps)
 		return -ENOMEM;
@@ -72,7 +72,7 @@ static int add_running(struct search *search, const struct plan_place_job *job)
 
 		search->taken[slot->node]++;
 		rate_Bps[slot->node] += plan_place_rate(job, slot->rate_Bps);
-		most_Bps = fmax(most_Bps, plan_place_rate(job, slot->rate_Bps));
+		least_Bps = fmin(least_Bps, plan_place_rate(job, slot->rate_Bps));
 	}
 	add_up(tree, search->taken, search->below);
 	for (size_t i = tree->node_count; i-- > 0;) {
@@ -81,7 +81,7 @@ static int add_running(struct search *search, const struct plan_place_job *job)
 		if (job->kind == PLAN_PLACE_HOST)
 			search->others_Bps[i] += parent == PLAN_PLACE_NONE ? 0 : rate_Bps[i];
 		else if (search->below[i] && search->below[i] < job->count)
-			search->others_Bps[i] += most_Bps;
+			search->others_Bps[i] += least_Bps;
 		if (parent != PLAN_PLACE_NONE)
 			rate_Bps[parent] += rate_Bps[i];
 	}

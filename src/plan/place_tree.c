@@ -95,13 +95,18 @@ static double socket_rate(const struct topology *topology, uint32_t cpu)
 	return sum_Bps > 0 ? sum_Bps : INFINITY;
 }
 
-/* The node of a vertex, made with all above it; of a memory's domain, not of the sockets' links. */
+#define IN_THE_MAKING (PLAN_PLACE_NONE - 1)
+
+/* The node of a vertex, made with all above it; of a memory's domain, not of the sockets' links. A circle is cut. */
 static uint32_t node_of(const struct topology *topology, uint32_t vertex, uint32_t *nodes, struct plan_place_tree *tree)
 {
 	uint32_t link = topology_uplink(topology, vertex), parent = PLAN_PLACE_NONE;
 
+	if (nodes[vertex] == IN_THE_MAKING)
+		return PLAN_PLACE_NONE;
 	if (nodes[vertex] != PLAN_PLACE_NONE)
 		return nodes[vertex];
+	nodes[vertex] = IN_THE_MAKING;
 	if (link != TOPOLOGY_NONE)
 		parent = node_of(topology, topology->links[link].upper, nodes, tree);
 	nodes[vertex] = (uint32_t)tree->node_count;

@@ -3,21 +3,14 @@
 
 #include <string.h>
 
-/*
- * A tree's rate is the collective's; NCCL counts what one way of a hop gets, and halves it in its model. As
- * predict_speeds_of_set() has it for ours.
- */
+/* A tree's rate is the collective's, and NCCL's model halves what it is told. As predict_speeds_of_set() has it for ours. */
 static double as_nccl_counts(const struct channels *channels, enum plan_pattern pattern)
 {
 	const struct channels_graph *graph = &channels->graphs[pattern];
-	uint64_t rate_Bps = graph->rate_Bps, one_way_Bps;
+	uint64_t rate_Bps = graph->rate_Bps;
 
-	if (pattern == PLAN_RING || !channels->has[pattern])
-		return (double)rate_Bps / 1e9;
-	rate_Bps *= 2;
-	if (plan_one_way_rate(channels->topology, &channels->request, &graph->plan, &one_way_Bps) == 0 &&
-	    one_way_Bps / graph->copies < rate_Bps)
-		rate_Bps = one_way_Bps / graph->copies;
+	if (pattern != PLAN_RING && channels->has[pattern])
+		rate_Bps *= 2;
 	return (double)rate_Bps / 1e9;
 }
 

@@ -63,7 +63,7 @@ static const char one_host_text[] =
 	CHANNEL("0", "0x3", "0x2", "0x1")
 	CHANNEL("0", "0x3", "0x2", "0x1")
 	"  </graph>\n"
-	"  <graph id=\"1\" pattern=\"1\" crossnic=\"0\" nchannels=\"2\" speedintra=\"12\" speedinter=\"12\" "
+	"  <graph id=\"1\" pattern=\"1\" crossnic=\"0\" nchannels=\"2\" speedintra=\"16\" speedinter=\"16\" "
 	"latencyinter=\"0\" typeintra=\"SYS\" typeinter=\"PIX\" samechannels=\"0\">\n"
 	CHANNEL("0x1", "0", "0x3", "0x2")
 	CHANNEL("0x3", "0x2", "0x1", "0")

@@ -52,13 +52,13 @@ static bool is_above(const struct plan_place_tree *tree, uint32_t node, uint32_t
 static double load_of(const struct plan_place_tree *tree, uint32_t node, enum plan_place_kind kind, double rate_Bps,
 		      const uint32_t *slots, size_t count)
 {
-	double sum_Bps = 0, most_Bps = 0;
+	double sum_Bps = 0, least_Bps = INFINITY;
 	size_t below = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		double slot_Bps = fmin(rate_Bps, tree->slots[slots[i]].rate_Bps);
 
-		most_Bps = fmax(most_Bps, slot_Bps);
+		least_Bps = fmin(least_Bps, slot_Bps); /* a job is as fast as its slowest slot */
 		if (!is_above(tree, node, slots[i]))
 			continue;
 		sum_Bps += slot_Bps;
@@ -68,7 +68,7 @@ static double load_of(const struct plan_place_tree *tree, uint32_t node, enum pl
 		return 0;
 	if (kind == PLAN_PLACE_HOST)
 		return sum_Bps;
-	return below < count ? most_Bps : 0;
+	return below < count ? least_Bps : 0;
 }
 
 struct verdict {
