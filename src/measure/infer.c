@@ -395,22 +395,37 @@ static void decide_all(struct inference *inference)
 		pass = decide(inference, (enum pass)pass) ? 0 : pass + 1;
 }
 
-/* Flows that are still not explained: any of what was full may have been it. */
+/* Of a flow that nothing known explains: what was full, or else nearly so. */
+static size_t candidates_of(const struct suspects *suspects, const uint32_t **ret)
+{
+	*ret = suspects->full_count ? suspects->full : suspects->nearly;
+	return suspects->full_count ? suspects->full_count : suspects->nearly_count;
+}
+
+/*
+ * Flows that are still not explained: any of what was full may have been it. Those with the fewest candidates come first: what
+ * they leave suspected explains others, too.
+ */
 static void find_suspected(struct inference *inference)
 {
 	const struct measure_resources *resources = inference->resources;
 
-	for (size_t i = 0; i < resources->result_count; i++)
-		for (size_t j = 0; j < experiment_of(inference, i)->count; j++) {
-			struct suspects suspects;
+	for (size_t most = 1; most <= MEASURE_USES_MAX; most++)
+		for (size_t i = 0; i < resources->result_count; i++)
+			for (size_t j = 0; j < experiment_of(inference, i)->count; j++) {
+				struct suspects suspects;
+				const uint32_t *candidates;
+				size_t count;
+				bool known = false;
 
-			if (!find_witness(inference, i, j, SLOWED_A_BIT, &suspects) || suspects.explained)
-				continue;
-			for (size_t k = 0; k < suspects.full_count; k++)
-				inference->suspected[suspects.full[k]] = true;
-			for (size_t k = 0; !suspects.full_count && k < suspects.nearly_count; k++)
-				inference->suspected[suspects.nearly[k]] = true;
-		}
+				if (!find_witness(inference, i, j, SLOWED_A_BIT, &suspects) || suspects.explained)
+					continue;
+				count = candidates_of(&suspects, &candidates);
+				for (size_t k = 0; k < count; k++)
+					known = known || inference->suspected[candidates[k]];
+				for (size_t k = 0; k < count && count == most && !known; k++)
+					inference->suspected[candidates[k]] = true;
+			}
 }
 
 /* Every experiment that a bottleneck held up, for its figure. */
