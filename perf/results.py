@@ -25,7 +25,7 @@ HEAD = """# Results
 Written by `make results` from the texts in [results/](results), by [targets.tsv](targets.tsv): do not edit.  Each text has the
 commands and all figures; git has the earlier ones.  A target is judged on the worse end of the 95 % interval
 where there is one.  **Nothing here was measured on several GPUs, a real RDMA adapter or a real switch**: hosts are network
-namespaces or virtual machines on two cores, GPUs are simulated; for [real-gpu.txt](results/real-gpu.txt) several ranks shared
+namespaces or virtual machines on two cores, GPUs are simulated; for `real-gpu` several ranks shared
 one real GPU.
 
 `-dirty` behind a commit: the tree had changes that were not in it yet.  Rows of builds from before version 3 of the TCP

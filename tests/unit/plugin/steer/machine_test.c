@@ -306,8 +306,9 @@ static void the_line_says_what_the_channels_should_bring(void **state)
 	decision->result = STEER_PLAN;
 	assert_int_equal(plan_make_set(&machine.topology, &decision->request, PLAN_ONE_HOST, &decision->set), 0);
 	steer_report_line(&machine.topology, decision, text);
-	/* The sockets carry 16 GB/s each way, and latency is little beside 256 MiB. */
-	assert_non_null(strstr(text, "; AllReduce of 256 MiB should reach 16.0 GB/s (busbw)"));
+	/* Rings of eight move 16 * 4 / 7 GB/s of data over the sockets' 16 each way, and trees, which cross them once, 13.7. */
+	assert_non_null(strstr(text, "; ring 16.0 GB/s, tree 13.7 GB/s in all"));
+	assert_non_null(strstr(text, "; AllReduce of 256 MiB should reach 19.8 GB/s (busbw)"));
 	assert_int_equal(plan_make_set(&machine.topology, &decision->request, PLAN_EITHER, &decision->set), 0);
 	steer_report_line(&machine.topology, decision, text);
 	assert_non_null(strstr(text, "; AllReduce of 256 MiB should reach 1"));
