@@ -155,8 +155,7 @@ struct plan_set {
 		intra_Bps[PLAN_PATTERN_COUNT]; /* of each channel when the communicator has one host; 0: not verified */
 	uint64_t inter_Bps[PLAN_PATTERN_COUNT]; /* when it has several; 0: not verified */
 	uint64_t many_Bps[PLAN_PATTERN_COUNT];  /* when it has three or more; 0: not verified */
-	uint64_t
-		one_way_Bps; /* of each chain inside a host (its hops are the tree's) if they were crossed one way alone */
+	uint64_t one_way_Bps; /* of each chain inside a host if its hops, the tree's, were crossed one way alone */
 	/*
 	 * How many times as fast as a ring the hosts aggregate what is large, on the job's leaves and aggregators. 0: no
 	 * faster, or not known. Set by whoever knows the cluster, after plan_make_set.

@@ -100,9 +100,9 @@ double predict_bus_factor(enum predict_collective collective, size_t rank_count)
 
 /*
  * What a graph file should say of a pattern's channels, so that NCCL's model is right. Two things are not obvious:
- * NCCL halves the speed of a tree or chain, so it is told twice our rate, and of a chain no more than one way carries; and it believes the speed inside hosts alone when there are two, so that is what two hosts
- * move unless there is only one. What a
- * communicator of one host could do beyond, NCCL learns from the tuner.
+ * NCCL halves the speed of a tree or chain, so it is told twice our rate, and of a chain no more than one way carries; and
+ * it believes the speed inside hosts alone when there are two, so that is what two hosts move unless there is only one. What
+ * a communicator of one host could do beyond, NCCL learns from the tuner.
  */
 struct predict_speeds {
 	double intra_GBps, inter_GBps;

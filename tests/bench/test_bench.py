@@ -410,6 +410,9 @@ class Whole(unittest.TestCase):
             launch.run(["sleep", "1000"], os.environ, 1000)
         self.assertEqual(started[0].returncode, -signal.SIGTERM)
 
+    def test_the_first_lines_of_many_ranks_are_kept(self):
+        self.assertEqual(list(launch.run(["sh", "-c", "seq 20000 >&2"], os.environ, 60).complaints)[0], "1")
+
     def test_usage(self):
         for words, expected in ((["--sizes", "4M-1K"], "the smaller first"), (["--sizes", "x"], "FROM-TO"), (["--operations", "reduce"], "some of all_reduce"),
                                 (["--turns", "5"], "6 to 101"), (["--metric", "no group"], "group"), (["--metric", "("], "regular expression"),

@@ -409,7 +409,7 @@ int graph_xml_to_plan(const struct topology *topology, const struct plan_request
 		plan.crossnic = plan.crossnic || plan.channels[i].nic_in != plan.channels[i].nic_out;
 		plan.channel_count++;
 	}
-	/* Of trees NCCL means one way of a hop, and takes half for the collective. */
+	/* Of a tree NCCL takes half for the collective. */
 	plan.rate_Bps = (uint64_t)((request->hosts > 1 ? graph->inter_GBps : graph->intra_GBps) * 1e9 /
 				   (plan.pattern == PLAN_RING ? 1 : 2));
 	*ret = plan;

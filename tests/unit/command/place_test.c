@@ -175,6 +175,20 @@ static void hosts_are_known_without_their_domains(void **state)
 	assert_int_equal(place_on(cluster, "peer:2 --busy a.z", PROGRAM_STDERR, text), COMMAND_FAILED);
 }
 
+/* As a file of one's own may have them. */
+static void switches_in_a_circle_end(void **state)
+{
+	static const char machine[] =
+		"tributary-topology 1\nvertex switch a\nvertex switch b\nlink pci a b\nlink pci b a\n"
+		"vertex gpu gpu0\nvertex gpu gpu1\nlink pci gpu0 a\nlink pci gpu1 b\n";
+	char text[TEXT_BYTES], call[1024];
+
+	(void)state;
+	snprintf(call, sizeof(call), "place peer:2 --from '%s'", program_put("circle.topology", machine));
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_string_equal(text, "job (peer-bound): GPUs 0,1\n");
+}
+
 static void nothing_to_place_is_said(void **state)
 {
 	char text[TEXT_BYTES];
@@ -199,6 +213,7 @@ int main(void)
 		cmocka_unit_test(rates_that_are_missing_are_said),
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(hosts_are_known_without_their_domains),
+		cmocka_unit_test(switches_in_a_circle_end),
 		cmocka_unit_test(nothing_to_place_is_said),
 	};
 
