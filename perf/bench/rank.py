@@ -10,14 +10,15 @@ import sys
 # Where launchers say what torchrun says in RANK, WORLD_SIZE and LOCAL_RANK: torchrun, Open MPI, PALS, MPICH and others, srun, whose
 # PMI-2 sets two of MPICH's.
 RANKS = (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-         ("PMI_RANK", "PMI_SIZE", "PALS_LOCAL_RANKID"), ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
+         ("PMI_RANK", "PMI_SIZE", "PALS_LOCAL_RANKID"), ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+         ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
 PORT = "29533"   # and the one after it, of rank 0's host
 
 
 def first_host(hosts):
-    """Of Slurm's list, as "node[01-04,7],other"."""
-    m = re.match(r"([^\[,]+)(?:\[(\w+))?", hosts)
-    return m.group(1) + (m.group(2) or "") if m else ""
+    """Of Slurm's list, as "rack[1-2]node[01-04,7],other"."""
+    first = re.match(r"(?:\[[^]]*\]|[^\[,])*", hosts).group()
+    return re.sub(r"\[(\w+)[^]]*\]", r"\1", first)
 
 
 def launched(environment, host):

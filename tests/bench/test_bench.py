@@ -233,6 +233,8 @@ class Ranks(unittest.TestCase):
         self.assertEqual(rank.launched({"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "SLURM_STEP_NODELIST": "n[07-08,11],m1"}, "login"),
                          {"RANK": "3", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "n07", "MASTER_PORT": rank.PORT})
         self.assertEqual(rank.launched({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, "h")["WORLD_SIZE"], "2")
+        step = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "9", "SLURM_LOCALID": "0", "SLURM_JOB_NODELIST": "rack[2-3]node[01,5]-ib,x1"}
+        self.assertEqual([rank.launched(step, "h")[name] for name in ("WORLD_SIZE", "MASTER_ADDR")], ["2", "rack2node01-ib"])
         given = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "a", "MASTER_PORT": "5"}
         self.assertEqual(rank.launched(given, "h"), given)
         self.assertEqual(rank.launched({}, "h"), {})
