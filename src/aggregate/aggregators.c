@@ -20,7 +20,7 @@ void aggregators_poll(struct group *group, uint64_t now_ns)
 	struct group_aggregators *aggregators = group->aggregators;
 
 	if (group->broken ||
-	    clock_elapsed_ns(aggregators->looked_ns, now_ns) < params_replace_ns(group->engine->setup.params) / LOOKS)
+	    clock_elapsed_ns(aggregators->looked_ns, now_ns) < params_replace_ns(group->engine->setup.params->timeout_ns) / LOOKS)
 		return;
 	aggregators->looked_ns = now_ns;
 	for (size_t i = 0; i < aggregators->count; i++) {

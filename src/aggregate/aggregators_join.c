@@ -22,7 +22,7 @@
 
 static uint64_t tenth_ns(const struct bootstrap *bootstrap)
 {
-	return params_replace_ns(bootstrap->engine->setup.params) / 10;
+	return params_replace_ns(bootstrap->engine->setup.params->timeout_ns) / 10;
 }
 
 /* Asks all of the cluster file. Returns whom; none if the secret cannot be had. */
@@ -56,7 +56,7 @@ static uint32_t ask_all(struct bootstrap *bootstrap, const struct group *group)
 						       .port = aggregator->port,
 						       .secret = &bootstrap->secret,
 						       .name = bootstrap->engine->host_name,
-						       .timeout_ns = params_replace_ns(setup->params) };
+						       .timeout_ns = params_replace_ns(setup->params->timeout_ns) };
 		struct control_client **ret = &bootstrap->asked->aggregators[i].client;
 
 		if (control_client_open(&client, ret) == 0 && control_client_request(*ret, &request) == 0)
@@ -141,7 +141,8 @@ static void say_go(struct group_aggregators *aggregators, const struct member_wi
 
 		/* One that is lost does not become ready. */
 		(void)control_client_go(aggregators->aggregators[i].client, &go);
-		(void)control_client_step(aggregators->aggregators[i].client, &aggregators->answer);
+		if (control_client_step(aggregators->aggregators[i].client, &aggregators->answer) == CONTROL_EVENT_DRAIN)
+			aggregators->leaving |= aggregators_bit(i); /* it said so while others were waited for */
 	}
 }
 
@@ -238,6 +239,16 @@ int aggregators_learn(struct bootstrap *bootstrap, const uint8_t bytes[static ME
 	return 0;
 }
 
+static void say_unreached(const struct bootstrap *bootstrap, size_t index)
+{
+	char name[128];
+
+	aggregators_name(bootstrap->group, index, name, sizeof(name));
+	log_warn("a group goes on without aggregator %s, which not all of its hosts reach: are the ports of its data open "
+		 "(TRIBUTARY_PORTS where it runs), not that of --listen alone?",
+		 name);
+}
+
 /* At the coordinator: what the aggregators themselves say. */
 static void clients_step(struct bootstrap *bootstrap)
 {
@@ -284,11 +295,14 @@ bool aggregators_reach(struct bootstrap *bootstrap)
 		if (way->hello.state == MESSAGE_DONE && way->in &&
 		    (!coordinator || aggregators->ready & aggregators_bit(i)))
 			continue;
-		if (late ||
-		    bootstrap_dial(bootstrap, way, AGGREGATOR_WIRE_HELLO_BYTES, AGGREGATOR_WIRE_UNASKED_BYTES) < 0)
-			aggregator_give_up(bootstrap, i);
-		else
+		if (!late &&
+		    bootstrap_dial(bootstrap, way, AGGREGATOR_WIRE_HELLO_BYTES, AGGREGATOR_WIRE_UNASKED_BYTES) >= 0) {
 			all = false;
+			continue;
+		}
+		if (coordinator)
+			say_unreached(bootstrap, i);
+		aggregator_give_up(bootstrap, i);
 	}
 	return all;
 }

@@ -332,7 +332,7 @@ static int settle(struct calibration *calibration)
 int calibration_run(struct group *group)
 {
 	struct calibration calibration = { .group = group,
-					   .timeout_ns = params_replace_ns(group->engine->setup.params) };
+					   .timeout_ns = params_replace_ns(group->engine->setup.params->timeout_ns) };
 	int r;
 
 	if (!group->aggregators || !group->commit || !group->settings.measures || !aggregators_usable(group))

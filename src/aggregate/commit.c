@@ -75,6 +75,7 @@ static bool plan_for(struct group *group, const struct operation *operation)
 	commit->planned = gone | operation->without;
 	commit->stale = false;
 	aggregators_exclude(group, gone, number);
+	aggregators_dismiss(group, commit->agreed); /* where it is the last, no commit follows */
 	r = group_plan(group, operation->without);
 	if (r < 0) {
 		group_break(group, r, "it is out of memory");

@@ -522,12 +522,12 @@ static void load_state_home(const struct params_source *source, struct params *p
 	}
 }
 
-uint64_t params_replace_ns(const struct params *params)
+uint64_t params_replace_ns(uint64_t timeout_ns)
 {
-	const uint64_t third_ns = params->timeout_ns / 3;
+	const uint64_t third_ns = timeout_ns / 3;
 
-	if (params->timeout_ns < REPLACE_LEAST_NS)
-		return params->timeout_ns;
+	if (timeout_ns < REPLACE_LEAST_NS)
+		return timeout_ns;
 	return third_ns > REPLACE_LEAST_NS ? third_ns : REPLACE_LEAST_NS;
 }
 

@@ -86,7 +86,7 @@ void params_load(const struct params_source *source, void (*complain)(void *arg,
  * What another can replace (a stream, a queue pair, an aggregator) is given up after this or parts of it; a peer, whose loss
  * ends the job, only after timeout_ns. A third of that, but no less than 10 s, or all of it where it is shorter.
  */
-uint64_t params_replace_ns(const struct params *params);
+uint64_t params_replace_ns(uint64_t timeout_ns);
 
 /* The hash of the table that TRIBUTARY_TUNING names; 0: none. */
 static inline uint64_t params_tuning_named(const struct params *params)

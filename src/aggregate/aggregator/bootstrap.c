@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections between an aggregator and all other nodes of a group, both ways; without blocking, in the group's thread. */
 #include "aggregate/aggregator/internal.h"
+#include "base/log.h"
+#include "base/params.h"
 #include "base/sys.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { SPREAD_MOST = 8 }; /* members that count of all that send here */
+enum {
+	SPREAD_MOST = 8, /* members that count of all that send here */
+	REACH_PARTS = 5  /* another aggregator is waited for so long a part of what it may be replaced after; members wait 3 / 10 */
+};
 
 static int send_hello(struct aggregator_group *group, struct aggregator_peer *peer)
 {
@@ -37,7 +42,7 @@ static int reach(struct aggregator_group *group, size_t node)
 	struct aggregator_peer *peer = &group->peers[node];
 	int r = 0;
 
-	if (node == group->self)
+	if (node == group->self || peer->lost)
 		return 1;
 	if (!peer->out) {
 		r = setup->ops->connect(setup->transport, group->device, -1, peer->handle, &peer->out);
@@ -46,9 +51,25 @@ static int reach(struct aggregator_group *group, size_t node)
 	}
 	if (r == 0 && peer->out && !peer->said_hello)
 		r = send_hello(group, peer);
-	if (r < 0)
+	if (r < 0 && node < group->member_count)
 		aggregator_fail(group, "it cannot reach node %zu of the group: %s", node, strerror(-r));
 	return r < 0 ? r : peer->said_hello;
+}
+
+/*
+ * Another aggregator that does not come takes this one not with it. It does not become ready, and the members go on without it; where
+ * only these two do not reach each other the first segment with both says so.
+ */
+static void go_without(struct aggregator_group *group, size_t node)
+{
+	struct aggregator_peer *peer = &group->peers[node];
+
+	log_info(LOG_NET, "a group of %zu members begins without its aggregator %zu, which is not reached from here",
+		 group->member_count, node - group->member_count);
+	group->aggregator->setup.ops->close_connection(peer->in);
+	group->aggregator->setup.ops->close_connection(peer->out);
+	peer->in = peer->out = NULL;
+	peer->lost = true;
 }
 
 /*
@@ -72,7 +93,7 @@ static void incoming_known(struct aggregator_group *group, struct aggregator_inc
 
 	if (!aggregator_wire_hello(CODEC_FROM(incoming->bytes, bytes), &hello) &&
 	    !memcmp(hello.id, group->id, sizeof(hello.id)) && hello.from < group->node_count &&
-	    hello.from != group->self && !group->peers[hello.from].in) {
+	    hello.from != group->self && !group->peers[hello.from].in && !group->peers[hello.from].lost) {
 		group->peers[hello.from].in = incoming->connection;
 		group->peers[hello.from].rate_Bps = UINT64_C(1000) * hello.rate_kBps;
 		tell_spread(group, incoming->connection);
@@ -134,6 +155,8 @@ static void tell_share(struct aggregator_group *group)
 
 int aggregator_bootstrap(struct aggregator_group *group, uint64_t now_ns)
 {
+	const uint64_t others_ns =
+		group->deadline_ns - group->timeout_ns + params_replace_ns(group->timeout_ns) / REACH_PARTS;
 	bool all = true;
 
 	if (!group->incoming) {
@@ -148,10 +171,15 @@ int aggregator_bootstrap(struct aggregator_group *group, uint64_t now_ns)
 		incoming_step(group, &group->incoming[i]);
 	for (size_t i = 0; i < group->node_count; i++) {
 		int r = reach(group, i);
+		bool stands = r == 1 && (group->peers[i].in || group->peers[i].lost || i == group->self);
 
-		if (r < 0)
+		if (!stands && i >= group->member_count && (r < 0 || now_ns > others_ns)) {
+			go_without(group, i);
+			stands = true;
+		} else if (r < 0) {
 			return 0;
-		all = all && r == 1 && (group->peers[i].in || i == group->self);
+		}
+		all = all && stands;
 		if (!all && now_ns > group->deadline_ns) {
 			aggregator_fail(group, "node %zu of the group did not %s within its time-out", i,
 					r == 1 ? "come" : "let it in");

@@ -17,7 +17,7 @@ void aggregator_flow_begin(struct aggregator_group *group)
 		int r;
 
 		peer->last_head = AGGREGATOR_WIRE_NONE;
-		if (i == group->self)
+		if (i == group->self || peer->lost)
 			continue;
 		peer->ready = true;
 		r = ops->watch(peer->in, group->thread->epoll_fd, (uint64_t)(uintptr_t)peer);

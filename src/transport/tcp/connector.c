@@ -29,7 +29,7 @@ static int dial_again(struct tcp_transport *transport, struct tcp_dial *dial, in
 	dial->state = TCP_DIAL_START;
 	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
 	dial->last_error = error;
-	if (tcp_pin_give_up(dial, error, params_replace_ns(transport->params), now_ns))
+	if (tcp_pin_give_up(dial, error, params_replace_ns(transport->params->timeout_ns), now_ns))
 		return 0;
 	if (error == -ECONNREFUSED && ++dial->refused >= DIAL_REFUSED_MAX)
 		return error;
@@ -218,7 +218,7 @@ static void set_up_dial(struct tcp_connector *connector, unsigned index, const s
 	dial->tied_port = address->tied_port;
 	dial->pin = dial->interface < 0 ? TCP_PIN_NONE : TCP_PIN_BOTH;
 	dial->may_unpin = true;
-	dial->next_pin_ns = clock_now_ns() + params_replace_ns(transport->params) / TCP_PIN_TRIES;
+	dial->next_pin_ns = clock_now_ns() + params_replace_ns(transport->params->timeout_ns) / TCP_PIN_TRIES;
 	dial->traffic_class = connector->traffic_class;
 	dial->deadline_ns = connector->deadline_ns; /* of the first stream and of those after it together */
 	dial->hello = (struct tcp_wire_hello){
@@ -445,7 +445,7 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			continue;
 		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
 			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
-			dial->next_pin_ns = now_ns + params_replace_ns(connection->transport->params) / TCP_PIN_TRIES;
+			dial->next_pin_ns = now_ns + params_replace_ns(connection->transport->params->timeout_ns) / TCP_PIN_TRIES;
 			dial->pin = dial->interface < 0 ? TCP_PIN_NONE : TCP_PIN_BOTH;
 			dial->gave_up = false;
 		}

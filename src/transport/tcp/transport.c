@@ -89,7 +89,7 @@ static void set_times(struct tcp_transport *transport)
 	if (transport->beat_ns < BEAT_LEAST_NS)
 		transport->beat_ns = BEAT_LEAST_NS;
 	transport->silence_ns = transport->timeout_ns - 2 * transport->beat_ns;
-	transport->stream_timeout_ns = params_replace_ns(transport->params) * 2 / 5;
+	transport->stream_timeout_ns = params_replace_ns(transport->params->timeout_ns) * 2 / 5;
 }
 
 static int tcp_open(const struct params *params, struct transport **ret)

@@ -79,7 +79,7 @@ static void plan_build(struct verbs_connection *connection, struct verbs_queue *
 	if (delivered >= CARRIES_WELL)
 		queue->build_wait_ns = 0;
 	queue->rested_ns = clock_now_ns();
-	queue->lone_wait_ns = carried ? 0 : params_replace_ns(connection->transport->params) / LONE_PARTS;
+	queue->lone_wait_ns = carried ? 0 : params_replace_ns(connection->transport->params->timeout_ns) / LONE_PARTS;
 	wait_to_build(queue);
 }
 
@@ -284,7 +284,7 @@ static bool stands_still(const struct verbs_connection *connection, struct verbs
 		queue->waits_for = queue->head;
 		queue->waits_since_ns = now_ns;
 	}
-	return clock_elapsed_ns(queue->waits_since_ns, now_ns) > params_replace_ns(connection->transport->params);
+	return clock_elapsed_ns(queue->waits_since_ns, now_ns) > params_replace_ns(connection->transport->params->timeout_ns);
 }
 
 /* A queue is live, and there is nothing that it could show its worth with. */

@@ -89,7 +89,7 @@ struct verbs_pair_options verbs_queue_options(const struct verbs_connection *con
 {
 	const struct params *params = connection->transport->params;
 
-	return (struct verbs_pair_options){ .timeout_ns = params_replace_ns(params),
+	return (struct verbs_pair_options){ .timeout_ns = params_replace_ns(params->timeout_ns),
 					    .service_level = (int)params->service_level,
 					    .traffic_class = connection->traffic_class >= 0 ? connection->traffic_class
 											    : params->traffic_class };

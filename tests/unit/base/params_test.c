@@ -261,13 +261,10 @@ static void what_can_be_replaced_is_given_up_sooner(void **state)
 	static const uint64_t times_s[][2] = {
 		{ 1, 1 }, { 10, 10 }, { 15, 10 }, { 30, 10 }, { 60, 20 }, { 3600, 1200 }
 	};
-	struct params params;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(times_s) / sizeof(times_s[0]); i++) {
-		params.timeout_ns = times_s[i][0] * NS_PER_S;
-		assert_int_equal(params_replace_ns(&params), times_s[i][1] * NS_PER_S);
-	}
+	for (size_t i = 0; i < sizeof(times_s) / sizeof(times_s[0]); i++)
+		assert_int_equal(params_replace_ns(times_s[i][0] * NS_PER_S), times_s[i][1] * NS_PER_S);
 }
 
 static void empty_value_counts_as_unset(void **state)
