@@ -13,6 +13,23 @@ enum {
 	POLL_ALL_EVERY = 16, /* streams on which nothing came lately are looked at this seldom */
 };
 
+/* A peer that closes says so on one stream, and the end of another may be read first. */
+static void hear_others(struct tcp_connection *connection, const struct tcp_stream *ended)
+{
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		bool more = false;
+
+		if (!stream->live || stream == ended)
+			continue;
+		if (tcp_stream_read(connection, stream, stream->staging_bytes, &more) == -EPROTO)
+			tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
+		connection->unread |= more;
+	}
+	connection->ready = true;
+	connection->now_ns = clock_now_ns(); /* that of the last read, or of none */
+}
+
 static void read_stream(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	bool more = true;
@@ -24,12 +41,13 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 		uint64_t heard_ns = stream->last_rx_ns;
 		int r = tcp_stream_read(connection, stream, most, &more);
 
-		if (r == -EPROTO)
+		if (r == -EPROTO) {
 			tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
-		else if (r < 0)
+		} else if (r < 0) {
+			hear_others(connection, stream);
 			tcp_failover_lost(connection, stream, strerror(stream->tx_error ? -stream->tx_error : -r),
 					  connection->now_ns);
-		else if (stream->last_rx_ns != heard_ns) {
+		} else if (stream->last_rx_ns != heard_ns) {
 			connection->hot = stream->index;
 			connection->ready = true;
 		}

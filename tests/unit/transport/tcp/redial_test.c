@@ -216,6 +216,8 @@ static void idle_streams(void **state)
 
 	(void)state;
 	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	assert_true(cut_all() > 0); /* also before anything came over them, and seen by nobody but the service */
+	usleep(1200000);
 	for (unsigned i = 0; i < 8; i++) {
 		assert_int_equal(link_exchange(&link, 1000 + i * 1000, i), 0);
 		assert_true(cut_all() > 0);
@@ -329,6 +331,30 @@ static void a_close_in_good_order_dials_nothing_anew(void **state)
 	}
 	log_set_sink(NULL);
 	assert_int_equal(log_lines()->found, 0);
+}
+
+/* A receiver says that it closes over one stream; its sender reads the end of another first. */
+static void a_receiver_that_closes_loses_no_stream(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 12; i++) {
+		struct transport *transport = opened_for_an_hour(2 + i % 3);
+		struct transport_counters counters;
+		struct link link = { 0 };
+		uint8_t byte = 7;
+
+		assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+		for (unsigned k = 0; k < i; k++)
+			assert_int_equal(link_exchange(&link, BYTES_MOST, k), 0);
+		transport_tcp.close_connection(link.receiver);
+		link.receiver = NULL;
+		while (!link_send(&transport_tcp, link.sender, &byte, 1, 5))
+			runtime_nap();
+		transport_tcp.device_counters(transport, 0, &counters);
+		assert_int_equal(counters.totals.streams_lost, 0);
+		link_close(&link);
+		transport_tcp.close(transport);
+	}
 }
 
 /* ---- forked children, and the last word ---- */
@@ -536,6 +562,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(killed_process_is_noticed_before_the_time_out),
 		cmocka_unit_test(abandoned_sender_is_noticed_before_the_time_out),
 		cmocka_unit_test(a_close_in_good_order_dials_nothing_anew),
+		cmocka_unit_test(a_receiver_that_closes_loses_no_stream),
 		cmocka_unit_test(end_beside_a_forked_child_is_noticed_before_the_time_out),
 		cmocka_unit_test(last_small_sends_of_a_process_arrive),
 	};
