@@ -23,13 +23,17 @@ enum {
 /* Puts the socket off and tries again a little later. Some refusals are only a full backlog. */
 static int dial_again(struct tcp_transport *transport, struct tcp_dial *dial, int error, uint64_t now_ns)
 {
+	const uint64_t replace_ns = params_replace_ns(transport->params->timeout_ns);
+
 	sys_close_socket(&dial->fd);
-	if (dial->state >= TCP_DIAL_HELLO)
+	if (dial->state >= TCP_DIAL_HELLO) {
 		dial->hello.epoch++; /* the other side may have taken the last one: only its answer was lost */
+		dial->next_pin_ns = now_ns + replace_ns / TCP_PIN_TRIES; /* this way leads there */
+	}
 	dial->state = TCP_DIAL_START;
 	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
 	dial->last_error = error;
-	if (tcp_pin_give_up(dial, error, params_replace_ns(transport->params->timeout_ns), now_ns))
+	if (tcp_pin_give_up(dial, error, replace_ns, now_ns))
 		return 0;
 	if (error == -ECONNREFUSED && ++dial->refused >= DIAL_REFUSED_MAX)
 		return error;
@@ -164,8 +168,8 @@ static int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial,
 	} while (r == 0 && dial->state > before);
 	if (r == 0 && dial->state != TCP_DIAL_READY && now_ns > dial->deadline_ns)
 		r = -ETIMEDOUT;
-	if (r == 0 && dial->fd >= 0 && dial->state != TCP_DIAL_READY && now_ns > dial->next_pin_ns &&
-	    dial->pin != TCP_PIN_NONE)
+	/* Not while a greeting waits: the way leads there, and a process that is held up is no fault of its. */
+	if (r == 0 && dial->state == TCP_DIAL_CONNECT && now_ns > dial->next_pin_ns && dial->pin != TCP_PIN_NONE)
 		r = dial_again(transport, dial, -ETIMEDOUT, now_ns);
 	return r;
 }

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +32,14 @@ enum { HOSTS = 3, PORTS_MAX = 3, DATA_BYTES = 4 << 20, LITTLE_BYTES = 64 << 10 }
  * ever takes. (A lost request for a neighbour alone is a second.)
  */
 enum { SOON_MS = 4000, LATE_MS = 3600000 };
+/* A peer that is held up longer than all tries of ways, and a time-out that is longer still. */
+enum { HELD_MS = 6000, HELD_TIMEOUT_MS = 30000 };
 
 /* What the test tells a host to do, and what comes back. */
 struct order {
 	char interface[16];
 	bool listens;
-	unsigned timeout_ms;
+	unsigned timeout_ms; /* HELD_TIMEOUT_MS: b is held up as a dials it */
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	char from[16], to[16]; /* not empty: only knock there from that address, and take another order */
 };
@@ -235,7 +238,13 @@ static void send_data(const char *of_a, const char *of_b, unsigned timeout_ms, s
 	assert_int_equal(peer_read(hosts[1].control, order.handle, sizeof(order.handle)), 0);
 	order.listens = false;
 	snprintf(order.interface, sizeof(order.interface), "%s", of_a);
+	if (timeout_ms == HELD_TIMEOUT_MS)
+		assert_int_equal(kill(hosts[1].pid, SIGSTOP), 0);
 	assert_int_equal(peer_write(hosts[0].control, &order, sizeof(order)), 0);
+	if (timeout_ms == HELD_TIMEOUT_MS) {
+		usleep(HELD_MS * 1000 * runtime_slow());
+		assert_int_equal(kill(hosts[1].pid, SIGCONT), 0);
+	}
 	assert_int_equal(peer_read(hosts[0].control, ret_a, sizeof(*ret_a)), 0);
 	assert_int_equal(ret_a->result, 0);
 	assert_int_equal(peer_read(hosts[1].control, ret_b, sizeof(*ret_b)), 0);
@@ -274,6 +283,19 @@ static void the_port_that_was_named_carries_the_data_at_both_ends(void **state)
 	assert_true(a.out_bytes[1] > DATA_BYTES && a.out_bytes[0] < LITTLE_BYTES);
 	assert_true(b.in_bytes[1] > DATA_BYTES && b.in_bytes[0] < LITTLE_BYTES);
 	assert_true(b.out_bytes[0] < LITTLE_BYTES && a.in_bytes[0] < LITTLE_BYTES);
+}
+
+static void a_peer_that_is_held_up_is_no_port_that_fails(void **state)
+{
+	struct answer a, b;
+
+	(void)state;
+	two_ports_in_one_subnet();
+	run_inside(0, "sh -c 'echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore'");
+	run_inside(1, "sh -c 'echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore'");
+	send_data("eth1", "eth1", HELD_TIMEOUT_MS, &a, &b);
+	assert_true(a.out_bytes[1] > DATA_BYTES && a.out_bytes[0] < LITTLE_BYTES);
+	assert_false(a.left);
 }
 
 /* Every port answers for every address (the default), and the neighbours have learned the wrong ones. */
@@ -400,6 +422,7 @@ int main(int argc, char **argv)
 	static const struct peer_role roles[] = { { "host", host }, { NULL, NULL } };
 	const struct CMUnitTest tests[] = {
 		TEST(the_port_that_was_named_carries_the_data_at_both_ends),
+		TEST(a_peer_that_is_held_up_is_no_port_that_fails),
 		TEST(the_data_arrives_whichever_port_the_network_delivers_it_to),
 		TEST(the_port_that_the_routes_prefer_needs_no_tie),
 		TEST(without_a_route_through_the_port_another_one_is_used_at_once),
