@@ -352,6 +352,17 @@ static void say_failed(const struct tcp_connector *connector, unsigned index, in
 
 	if (error == -EPROTO)
 		return; /* said where it was found */
+	if (error == -EMFILE || error == -ENFILE) {
+		log_warn("cannot connect to host %s: %s. Raise the limit (ulimit -n)", connector->handle.host,
+			 strerror(-error));
+		return;
+	}
+	if (error == -EBUSY) {
+		log_warn("cannot connect from host %s to host %s: its process has no memory for another connection, or has "
+			 "too many that it did not accept",
+			 connector->transport->host, connector->handle.host);
+		return;
+	}
 	log_warn(
 		"cannot connect from host %s to host %s at %s (stream %u): %s (%s). Is the port blocked by a firewall? "
 		"TRIBUTARY_PORTS=low-high names the ports to open, TRIBUTARY_IF the interfaces to use",

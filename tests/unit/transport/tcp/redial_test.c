@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -357,6 +358,29 @@ static void a_receiver_that_closes_loses_no_stream(void **state)
 	}
 }
 
+/* No firewall is blamed for a limit, and the connection can be made when there is room. */
+static void without_descriptors_the_limit_is_named(void **state)
+{
+	struct transport *transport = opened_for_an_hour(1);
+	struct transport_connection *sender = NULL;
+	struct rlimit limit, none;
+	struct link link;
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ 0, limit.rlim_max };
+	log_lines_start("Raise the limit (ulimit -n)");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(link_connect(&transport_tcp, transport, 0, link.handle, &sender), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(log_lines()->found, 1);
+	assert_null(strstr(log_lines()->text, "firewall"));
+	log_set_sink(NULL);
+	link_close(&link);
+	transport_tcp.close(transport);
+}
+
 /* ---- forked children, and the last word ---- */
 
 /* It holds copies of all sockets of its parent, as a data loader does. Ended by closing the write end. */
@@ -563,6 +587,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(abandoned_sender_is_noticed_before_the_time_out),
 		cmocka_unit_test(a_close_in_good_order_dials_nothing_anew),
 		cmocka_unit_test(a_receiver_that_closes_loses_no_stream),
+		cmocka_unit_test(without_descriptors_the_limit_is_named),
 		cmocka_unit_test(end_beside_a_forked_child_is_noticed_before_the_time_out),
 		cmocka_unit_test(last_small_sends_of_a_process_arrive),
 	};
