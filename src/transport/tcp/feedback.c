@@ -179,6 +179,18 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 	tcp_stream_flush(primary, false, now_ns);
 }
 
+void tcp_receiver_tell_last(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+	struct tcp_stream *primary = tcp_connection_primary(connection);
+
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
+		if (r->messages[i].state == TCP_MESSAGE_DONE)
+			r->done_untold |= 1U << i;
+	if (primary && tell_done(connection, primary))
+		tcp_stream_flush(primary, false, now_ns);
+}
+
 void tcp_receiver_retell(struct tcp_connection *connection)
 {
 	struct tcp_receiver *r = &connection->r;

@@ -251,10 +251,8 @@ void tcp_connection_close(struct tcp_connection *connection)
 	connection->closing = true;
 	connection->closing_since_ns = now_ns;
 	tcp_connection_unwatch(connection);
-	if (connection->r.done_bytes && !connection->error) { /* its sender is through, not ended by us */
-		connection->r.control_pending = true;
-		tcp_receiver_flush(connection, now_ns);
-	}
+	if (connection->role == TCP_RECEIVER && !connection->error)
+		tcp_receiver_tell_last(connection, now_ns); /* its sender is through, not ended by us */
 	if (!connection->error)
 		say_bye(connection, now_ns);
 	if (now) {

@@ -506,6 +506,11 @@ bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* All that the sender cannot do without is told again: the stream that carried it is gone. */
 void tcp_receiver_retell(struct tcp_connection *connection);
+/*
+ * Which messages are done, all of them once more: BYE follows on this stream, and may overtake what was said over another one,
+ * which was the primary then.
+ */
+void tcp_receiver_tell_last(struct tcp_connection *connection, uint64_t now_ns);
 
 /* failover.c */
 /* This socket is done for. Moves on to the others, or fails the connection. */

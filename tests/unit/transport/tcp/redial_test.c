@@ -358,6 +358,60 @@ static void a_receiver_that_closes_loses_no_stream(void **state)
 	}
 }
 
+static void take_for_primary(struct transport_connection *opaque, uint8_t index)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	if (connection->role == TCP_SENDER)
+		connection->s.primary = index;
+	else
+		connection->hot = index;
+	connection->poll_count = 0; /* the next look is at all streams, in their order */
+	pthread_mutex_unlock(&connection->lock);
+}
+
+/* DONE goes out over the second stream, BYE over the first, which is read first. Every byte had arrived. */
+static void what_is_done_comes_before_the_receiver_closes(void **state)
+{
+	struct transport *transport = opened_for_an_hour(2);
+	uint8_t *out = calloc(1, BYTES_MOST), *in = calloc(1, BYTES_MOST);
+
+	(void)state;
+	assert_true(out && in);
+	for (unsigned i = 0; i < 20; i++) {
+		struct transport_request *send = NULL, *receive = NULL;
+		void *at = in, *registration = NULL;
+		size_t bytes = BYTES_MOST;
+		struct link link = { 0 };
+		bool done = false;
+		int tag = 0;
+
+		assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+		take_for_primary(link.sender, 1);
+		while (!send)
+			assert_int_equal(transport_tcp.send(link.sender, out, BYTES_MOST, 0, NULL, &send), 0);
+		assert_int_equal(transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &receive),
+				 0);
+		while (!done) {
+			bool ignored;
+
+			assert_int_equal(transport_tcp.test(receive, &done, &bytes), 0);
+			if (!done)
+				assert_int_equal(transport_tcp.test(send, &ignored, NULL), 0);
+		}
+		take_for_primary(link.receiver, 0);
+		take_for_primary(link.sender, 1);
+		transport_tcp.close_connection(link.receiver);
+		link.receiver = NULL;
+		assert_int_equal(link_finish(&transport_tcp, send, NULL), 0);
+		link_close(&link);
+	}
+	transport_tcp.close(transport);
+	free(out);
+	free(in);
+}
+
 /* No firewall is blamed for a limit, and the connection can be made when there is room. */
 static void without_descriptors_the_limit_is_named(void **state)
 {
@@ -587,6 +641,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(abandoned_sender_is_noticed_before_the_time_out),
 		cmocka_unit_test(a_close_in_good_order_dials_nothing_anew),
 		cmocka_unit_test(a_receiver_that_closes_loses_no_stream),
+		cmocka_unit_test(what_is_done_comes_before_the_receiver_closes),
 		cmocka_unit_test(without_descriptors_the_limit_is_named),
 		cmocka_unit_test(end_beside_a_forked_child_is_noticed_before_the_time_out),
 		cmocka_unit_test(last_small_sends_of_a_process_arrive),
