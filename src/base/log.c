@@ -123,7 +123,7 @@ static bool take(struct entry *ret, bool own_thread)
 		*ret = (struct entry){ .sink = atomic_load(&current_sink),
 				       .level = LOG_LEVEL_WARN,
 				       .line = __LINE__,
-				       .subsystem = LOG_NET,
+				       .subsystem = LOG_ALL,
 				       .file = "log.c" };
 		snprintf(ret->text, sizeof(ret->text),
 			 "%lu lines of Tributary's log are lost: what they are written to does not take them",

@@ -28,6 +28,8 @@ enum log_level { LOG_LEVEL_WARN = 2, LOG_LEVEL_INFO = 3, LOG_LEVEL_TRACE = 5 }; 
 
 /* What a line is about, NCCL's NCCL_DEBUG_SUBSYS bits: INIT for once-a-communicator lines, NET for the transport. */
 enum log_subsystem { LOG_INIT = 0x1, LOG_NET = 0x10, LOG_GRAPH = 0x20, LOG_TUNING = 0x40, LOG_ENV = 0x80 };
+/* NCCL drops a line of no subsystem that NCCL_DEBUG_SUBSYS names, warnings too; so its own have all bits. */
+#define LOG_ALL (~0UL)
 
 /*
  * Same shape as ncclDebugLogger_t. NULL restores the stderr sink (warnings only, prefixed "tributary: "). The old sink
@@ -39,7 +41,7 @@ void log_set_sink(log_sink *sink);
 void log_write(enum log_level level, unsigned long subsystem, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
-#define log_warn(...)            log_write(LOG_LEVEL_WARN, LOG_NET, __FILE__, __LINE__, __VA_ARGS__)
+#define log_warn(...)            log_write(LOG_LEVEL_WARN, LOG_ALL, __FILE__, __LINE__, __VA_ARGS__)
 #define log_info(subsystem, ...) log_write(LOG_LEVEL_INFO, (subsystem), __FILE__, __LINE__, __VA_ARGS__)
 #define log_trace(...)           log_write(LOG_LEVEL_TRACE, LOG_NET, __FILE__, __LINE__, __VA_ARGS__)
 
