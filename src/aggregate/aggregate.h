@@ -81,6 +81,7 @@ struct aggregate_facts;
 struct aggregate_terms {
 	size_t rank_count; /* whom this member tells; 0: not all that it should */
 	uint64_t tuning; /* the tuning tables that all of them have, as a number; 0: they have not the same, or none */
+	uint64_t wiring; /* how the host joins GPUs and cards, as a number; 0: not known. No group of hosts of which two differ */
 	/* 0 or -errno. */
 	int (*tell)(void *arg, const struct aggregate_facts *agreed);
 	void *arg;

@@ -41,6 +41,7 @@ static void facts_of_self(const struct bootstrap *bootstrap, struct member_wire_
 		.as_said = !setup->params->aggregate_measure,
 		.rank_count = (uint32_t)bootstrap->listener->terms.rank_count,
 		.tuning = bootstrap->listener->terms.tuning,
+		.wiring = bootstrap->listener->terms.wiring,
 	};
 	memcpy(ret->host, bootstrap->engine->host_name, sizeof(ret->host));
 	if (setup->ops->device_properties(setup->transport, bootstrap->listener->device, &properties) == 0) {
@@ -187,6 +188,27 @@ static int check_clusters(struct bootstrap *bootstrap)
 	return 0;
 }
 
+/* NCCL's chains begin host by host, and its heads are not compared with them: they would meet in different groups. */
+static int check_wiring(struct bootstrap *bootstrap)
+{
+	const struct member_wire_facts *first = NULL;
+
+	for (size_t i = 0; i < bootstrap->count; i++) {
+		const struct member_wire_facts *facts = &bootstrap->peers[i].facts;
+
+		if (!facts->wiring)
+			continue;
+		if (!first)
+			first = facts;
+		else if (facts->wiring != first->wiring)
+			return bootstrap_fail(bootstrap, EPROTO,
+					      "hosts %s and %s have different numbers of GPUs or network cards, or join them "
+					      "differently: NCCL's chains would not meet",
+					      first->host, facts->host);
+	}
+	return 0;
+}
+
 /*
  * Up to this size a flat exchange is faster: N - 1 inputs come in through each NIC instead of twice one, but in one
  * step, unasked, instead of two to four that are asked for. What these cost more is taken for 200 us.
@@ -232,6 +254,8 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 	struct group *group;
 	int r = check_clusters(bootstrap);
 
+	if (r == 0)
+		r = check_wiring(bootstrap);
 	if (r < 0)
 		return r;
 	r = group_new(bootstrap->engine, bootstrap->listener->device, bootstrap->count, &group);

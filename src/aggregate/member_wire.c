@@ -52,7 +52,8 @@ static void facts_codec(struct codec *codec, struct member_wire_facts *facts)
 	codec_text(codec, facts->host, sizeof(facts->host));
 	codec_text(codec, facts->device, sizeof(facts->device));
 	CODEC_NUMBER(codec, facts->tuning, 8);
-	codec_zeros(codec, 24);
+	CODEC_NUMBER(codec, facts->wiring, 8);
+	codec_zeros(codec, 16);
 	codec_check(codec, facts->leaf >= AGGREGATE_LEAF_NO_CLUSTER);
 	settings_check(codec, facts->flat_bytes, facts->segment_bytes);
 }

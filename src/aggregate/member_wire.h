@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum {
-	MEMBER_WIRE_VERSION = 11,
+	MEMBER_WIRE_VERSION = 12,
 	MEMBER_WIRE_NAME_BYTES = 64, /* with its NUL */
 	MEMBER_WIRE_REASON_BYTES = 256,
 	MEMBER_WIRE_HELLO_BYTES = 96,
@@ -56,8 +56,8 @@ struct member_wire_facts {
 	uint64_t cluster;                              /* fingerprint; 0: none */
 	uint64_t flat_bytes, segment_bytes;            /* as set; 0: to be chosen */
 	uint64_t eager_bytes, timeout_ns;
-	uint32_t rank_count; /* struct aggregate_terms, as the next */
-	uint64_t tuning;
+	uint32_t rank_count; /* struct aggregate_terms, as the next two */
+	uint64_t tuning, wiring;
 	bool verify;
 	bool as_said; /* wants aggregators to count as they are said to be */
 	char host[MEMBER_WIRE_NAME_BYTES], device[MEMBER_WIRE_NAME_BYTES];

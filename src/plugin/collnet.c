@@ -8,6 +8,7 @@
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "plugin/steer/agreed.h"
+#include "plugin/steer/wiring.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -248,6 +249,25 @@ static int tell_ranks(void *audience, const struct aggregate_facts *facts)
 	return steer_collnet_tell(audience, &agreed);
 }
 
+/* 0 where it is not known. */
+static uint64_t wiring_of(const struct steer_audience *audience)
+{
+	const char *gpus[STEER_MEMBERS_MAX], *cards[PLUGIN_MAX_DEVICES];
+	struct plugin_net_properties properties;
+	int count = 0;
+
+	if (plugin_state_device_count(&count) < 0 || count > PLUGIN_MAX_DEVICES)
+		return WIRING_UNKNOWN;
+	for (int i = 0; i < count; i++) {
+		if (plugin_state_device(i, &properties) < 0)
+			return WIRING_UNKNOWN;
+		cards[i] = properties.pci_path;
+	}
+	for (size_t i = 0; i < audience->count; i++)
+		gpus[i] = audience->at[i].bus_id;
+	return wiring_number("", gpus, audience->count, cards, (size_t)count);
+}
+
 static int connect_group(struct plugin_collnet_listener *listener, size_t count, const uint8_t *const *handles,
 			 struct aggregate_group **ret)
 {
@@ -263,6 +283,7 @@ static int connect_group(struct plugin_collnet_listener *listener, size_t count,
 		steer_collnet_audience(listener->comm_id, &audience);
 		terms.rank_count = audience.count;
 		terms.tuning = audience.tuning;
+		terms.wiring = wiring_of(&audience);
 		terms.arg = &audience;
 		aggregate_set_terms(listener->listener, &terms);
 		r = aggregate_connect(listener->listener, count, handles, ret, reason);

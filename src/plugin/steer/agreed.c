@@ -32,6 +32,7 @@ void steer_agreed_audience(const struct steer_snapshot *snapshot, struct steer_a
 			ret->tuning = 0;
 		steer_process_id(&member->process, ret->at[i].id);
 		ret->at[i].serial = member->record.serial;
+		memcpy(ret->at[i].bus_id, member->record.bus_id, sizeof(ret->at[i].bus_id));
 	}
 	ret->count = snapshot->member_count;
 }

@@ -30,6 +30,7 @@ struct steer_audience {
 	struct {
 		char id[STEER_ID_BYTES];
 		uint64_t serial;
+		char bus_id[STEER_BUS_ID_BYTES]; /* in this order */
 	} at[STEER_MEMBERS_MAX];
 };
 

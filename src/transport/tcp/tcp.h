@@ -506,10 +506,7 @@ bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* All that the sender cannot do without is told again: the stream that carried it is gone. */
 void tcp_receiver_retell(struct tcp_connection *connection);
-/*
- * Which messages are done, all of them once more: BYE follows on this stream, and may overtake what was said over another one,
- * which was the primary then.
- */
+/* Which messages are done, all once more, ahead of BYE on this stream: it may overtake what another one carries. */
 void tcp_receiver_tell_last(struct tcp_connection *connection, uint64_t now_ns);
 
 /* failover.c */
@@ -565,11 +562,9 @@ void tcp_connection_close(struct tcp_connection *connection);
 int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
 		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret);
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
-/* A sender's dead streams: dial, attach. Connection lock held. */
-void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns);
+void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns); /* dead streams; connection lock held */
 
-/* pin.c: which connections are tied to the interface that was chosen. */
-/* Before connect: ties the socket if a route leads there, and sets the port to dial. */
+/* pin.c: which connections are tied to the interface that was chosen. Before connect: ties the socket if a route leads there, and sets the port to dial. */
 void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial);
 /* The peer is not reached that way: true if another way is to be tried. */
 bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint64_t now_ns);
@@ -581,8 +576,7 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 /* Whether answers from this interface's address would leave through another one. */
 bool tcp_pin_is_needed(const struct tcp_interface *interface);
 
-/* acceptor.c; transport lock held in all of them. */
-/* Where the interface's sockets listen. */
+/* acceptor.c; transport lock held in all of them. First: where the interface's sockets listen. */
 int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret);
 void tcp_acceptor_free(struct tcp_acceptor *acceptor);
 void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns);

@@ -346,9 +346,43 @@ static void totals_say_what_a_ring_would_have_sent(void **state)
 	free(memory);
 }
 
+static int connected_with(const uint64_t *wirings, size_t count, char reason[static AGGREGATE_REASON_BYTES])
+{
+	static struct harness harness;
+	struct params params;
+	int r;
+
+	group_harness_params(&params);
+	assert_int_equal(group_harness_gather(&harness, &params, "aabb"), 0);
+	for (size_t i = 0; i < count; i++) {
+		const struct aggregate_terms terms = { .wiring = wirings[i] };
+
+		aggregate_set_terms(harness.members[i].listener, &terms);
+	}
+	r = group_harness_connect(&harness);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(harness.members[i].error, r);
+	memcpy(reason, harness.members[count - 1].reason, AGGREGATE_REASON_BYTES);
+	group_harness_close(&harness);
+	return r;
+}
+
+/* NCCL's chains would hang: all have the same answer. One that does not know agrees with all. */
+static void hosts_that_are_wired_differently_have_no_group(void **state)
+{
+	static const uint64_t alike[] = { 9, 0, 9, 9 }, unlike[] = { 0, 9, 9, 8 };
+	char reason[AGGREGATE_REASON_BYTES];
+
+	(void)state;
+	assert_int_equal(connected_with(alike, 4, reason), 0);
+	assert_int_equal(connected_with(unlike, 4, reason), -EPROTO);
+	assert_non_null(strstr(reason, "hosts host01 and host03 have different numbers of GPUs"));
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hosts_that_are_wired_differently_have_no_group),
 		cmocka_unit_test(totals_say_what_a_ring_would_have_sent),
 		cmocka_unit_test(one_member_alone),
 		cmocka_unit_test(small_operations_are_exchanged),

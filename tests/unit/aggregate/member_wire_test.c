@@ -30,6 +30,7 @@ static struct member_wire_report report = {
 		   .timeout_ns = 11,
 		   .rank_count = 14,
 		   .tuning = UINT64_MAX - 2,
+		   .wiring = UINT64_MAX - 3,
 		   .verify = true,
 		   .as_said = true,
 		   .host = "host",
@@ -66,6 +67,7 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(report_again.facts.timeout_ns, 11);
 	assert_int_equal(report_again.facts.rank_count, 14);
 	assert_int_equal(report_again.facts.tuning, UINT64_MAX - 2);
+	assert_int_equal(report_again.facts.wiring, UINT64_MAX - 3);
 	assert_int_equal(report_again.aggregators, 15);
 	assert_int_equal(report_again.gain_permille, 1750);
 	assert_true(report_again.facts.verify);

@@ -163,8 +163,10 @@ static bool heads_agree(struct job *job, const char *leaves, uint64_t uplink_Bps
 		assert_int_equal(aggregate_listen(odd->engine, 0, odd->handle, &odd->listener), 0);
 	}
 	for (size_t i = 0; i < job->host_count; i++) {
-		const struct aggregate_terms terms = { job->hosts[i].audience.count, job->hosts[i].audience.tuning,
-						       tell, &job->hosts[i] };
+		const struct aggregate_terms terms = { .rank_count = job->hosts[i].audience.count,
+						       .tuning = job->hosts[i].audience.tuning,
+						       .tell = tell,
+						       .arg = &job->hosts[i] };
 
 		aggregate_set_terms(harness.members[i].listener, &terms);
 	}
