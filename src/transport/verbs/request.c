@@ -85,6 +85,19 @@ void verbs_request_release(struct verbs_request *request)
 		}
 }
 
+bool verbs_request_uses(const struct verbs_connection *connection, const struct verbs_registration *registration)
+{
+	const struct verbs_request *request;
+	bool uses = false;
+
+	TAILQ_FOREACH (request, &connection->open, link) {
+		uses |= request->registration == registration;
+		for (unsigned i = 0; i < request->count; i++)
+			uses |= request->slots[i].registration == registration;
+	}
+	return registration && uses;
+}
+
 struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind)
 {
 	const bool flush = kind == VERBS_REQUEST_FLUSH;

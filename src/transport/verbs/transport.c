@@ -325,6 +325,11 @@ static int verbs_memory_deregister(struct transport_connection *opaque, void *re
 {
 	struct verbs_connection *connection = locked(opaque);
 
+	/* As an abort of NCCL's does, which frees the memory before it closes the connection. */
+	if (verbs_request_uses(connection, registration)) {
+		(void)verbs_connection_fail(connection, -EINVAL, "the memory of a message under way was taken back");
+		verbs_connection_end(connection);
+	}
 	verbs_registration_free(connection, registration);
 	return unlocked(connection, 0);
 }

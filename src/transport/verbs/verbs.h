@@ -548,6 +548,8 @@ void verbs_connection_end(struct verbs_connection *connection);
 int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why);
 /* What was registered for it alone: no queue uses it any more. */
 void verbs_request_release(struct verbs_request *request);
+/* Of any that is not done. */
+bool verbs_request_uses(const struct verbs_connection *connection, const struct verbs_registration *registration);
 struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind);
 void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request);
 /* One that its user has seen done. sizes may be NULL. */

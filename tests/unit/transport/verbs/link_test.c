@@ -12,6 +12,7 @@
 #include "unit/transport/verbs/link_harness.h"
 
 #include <setjmp.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -300,6 +301,47 @@ static void memory_that_cannot_be_registered_is_no_error(void **state)
 	free(data);
 }
 
+/* An abort: nothing may be read from it or written to it any more, and both ends hear of it. */
+static void memory_that_is_taken_back_ends_its_messages(void **state)
+{
+	const struct transport_ops *ops = &transport_verbs;
+	const size_t size = 8 << 20;
+	uint8_t *from = calloc(1, size), *to = calloc(1, size);
+
+	(void)state;
+	assert_true(from && to);
+	for (unsigned side = 0; side < 2; side++) {
+		struct transport_request *send = NULL, *receive = NULL;
+		void *out = NULL, *in = NULL, *data = to;
+		struct verbs_link_harness harness;
+		size_t bytes = size;
+		bool done;
+		int tag = 1, r = 0;
+
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 1, false);
+		assert_int_equal(ops->memory_register(harness.link.sender, from, size, TRANSPORT_MEMORY_HOST, &out), 0);
+		assert_int_equal(ops->memory_register(harness.link.receiver, to, size, TRANSPORT_MEMORY_HOST, &in), 0);
+		assert_int_equal(ops->receive(harness.link.receiver, 1, &data, &bytes, &tag, &in, &receive), 0);
+		while (!verbs_link_harness_sender_has_offers(&harness))
+			assert_int_equal(ops->test(receive, &done, NULL), 0);
+		assert_int_equal(ops->send(harness.link.sender, from, size, tag, out, &send), 0);
+		assert_non_null(send);
+		if (side == 0)
+			assert_int_equal(ops->memory_deregister(harness.link.sender, out), 0);
+		else
+			assert_int_equal(ops->memory_deregister(harness.link.receiver, in), 0);
+		while (r == 0)
+			r = side ? ops->test(receive, &done, NULL) : ops->test(send, &done, NULL);
+		assert_int_equal(r, -EINVAL);
+		for (r = 0; r == 0;)
+			r = side ? ops->test(send, &done, NULL) : ops->test(receive, &done, NULL);
+		assert_int_equal(r, -EREMOTEIO);
+		verbs_link_harness_close(&harness);
+	}
+	free(from);
+	free(to);
+}
+
 /* Memory that stayed registered would be found again for other memory at the same address. */
 static void closing_takes_back_what_was_registered(void **state)
 {
@@ -333,6 +375,7 @@ int main(void)
 		cmocka_unit_test(messages_are_copied_where_memory_cannot_be_registered),
 		cmocka_unit_test(copied_messages_pass_eager_ones_that_wait),
 		cmocka_unit_test(memory_that_cannot_be_registered_is_no_error),
+		cmocka_unit_test(memory_that_is_taken_back_ends_its_messages),
 		cmocka_unit_test(fewer_queues_than_asked_for_will_do),
 		cmocka_unit_test(a_device_with_nothing_inline_and_an_old_library_will_do),
 	};
