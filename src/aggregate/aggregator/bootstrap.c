@@ -57,8 +57,8 @@ static int reach(struct aggregator_group *group, size_t node)
 }
 
 /*
- * Another aggregator that does not come takes this one not with it. It does not become ready, and the members go on without it; where
- * only these two do not reach each other the first segment with both says so.
+ * Another aggregator that does not come does not take this one with it. It does not become ready, and the members go on without
+ * it; where only these two do not reach each other the first segment with both shows it.
  */
 static void go_without(struct aggregator_group *group, size_t node)
 {

@@ -564,7 +564,7 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns); /* dead streams; connection lock held */
 
-/* pin.c: which connections are tied to the interface that was chosen. Before connect: ties the socket if a route leads there, and sets the port to dial. */
+/* pin.c. Before connect: ties the socket to the interface if a route leads there, and sets the port to dial. */
 void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial);
 /* The peer is not reached that way: true if another way is to be tried. */
 bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint64_t now_ns);

@@ -412,7 +412,7 @@ static void what_is_done_comes_before_the_receiver_closes(void **state)
 	free(in);
 }
 
-/* No firewall is blamed for a limit, and the connection can be made when there is room. */
+/* No firewall is blamed for a limit. */
 static void without_descriptors_the_limit_is_named(void **state)
 {
 	struct transport *transport = opened_for_an_hour(1);

@@ -11,8 +11,8 @@
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/link_harness.h"
 
-#include <setjmp.h>
 #include <errno.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
