@@ -480,6 +480,22 @@ class Running(unittest.TestCase):
         rows = [line for line in out.splitlines() if line.startswith(("h0 leaf", "leaf h1"))]
         self.assertEqual(rows, ["h0 leaf 0 " + sent, "leaf h1 0 " + sent], out)
 
+    def test_first_rank_can_cause_a_fault(self):
+        ask = ("import os, socket\n"
+               "s = socket.socket(fileno=int(os.environ['TB_COUNTERS']))\n"
+               "def say(line):\n"
+               "    s.sendall(line); text = b''\n"
+               "    while not text.endswith(b'\\n\\n'):\n"
+               "        text += s.recv(65536) or b'refused\\n\\n'\n"
+               "    return 'refused' if b'refused' in text else open('/sys/class/net/eth0/carrier').read().strip()\n"
+               "lines = ['counters'] + ['at 0s link %s' % what for what in ('h0 down', 'h0 up', 'h9 up')]\n"
+               "print(*[say(line.encode() + b'\\n') for line in lines])\n")
+        command = ["sh", "-c", '[ $RANK = 1 ] || exec "$0" -c "$1"', sys.executable, ask]
+        status, out, err, report = self.run_bed(PAIR, command, "--no-prefix")
+        self.assertEqual((status, out), (0, "1 0 1 refused\n"), err)
+        self.assertIn("there is no host 'h9'", err)
+        self.assertEqual([f["what"] for f in report["faults"]], ["link h0 down", "link h0 up"])
+
     def test_ipv6(self):
         if not os.path.exists("/proc/sys/net/ipv6"):
             self.skipTest("the kernel has no IPv6")

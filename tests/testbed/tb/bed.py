@@ -360,8 +360,10 @@ class Reader:
         self.bed.aggregators = [a for a in self.bed.aggregators if a[0] != host] + [(host, port)]
 
     def do_at(self, w):
-        time_s = w.convert("a time", units.time_s)
-        self.bed.faults.append(faults.parse(time_s, w, self))
+        self.bed.faults.append(self.fault(w))
+
+    def fault(self, w):
+        return faults.parse(w.convert("a time", units.time_s), w, self)
 
     # -- the whole -----------------------------------------------------------------------------------------------
 
@@ -441,6 +443,16 @@ def parse(path, text, more=()):
     lines = [(i + 1, path, line) for i, line in enumerate(text.splitlines())]
     lines += [(i + 1, "--set", line) for i, line in enumerate(more)]
     return Reader(os.path.splitext(os.path.basename(path))[0]).read(path, lines)
+
+
+def parse_fault(bed, line):
+    """The fault of one line `at TIME …` about hosts and links that exist. Raises BedError."""
+    reader, w = Reader(bed.name), Words("TB_COUNTERS", 1, line)
+    reader.bed = bed
+    w.choice("at")
+    fault = reader.fault(w)
+    w.done()
+    return fault
 
 
 def load(path, more=()):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cluster, count, faults, service
+from . import bed, cluster, count, faults, service
 
 MASTER_PORT = 29500       # any will do: the namespaces are our own
 TIMED_OUT = 124           # as timeout(1) says it
@@ -48,12 +48,12 @@ class Pipe:
 
 
 class Counters:
-    """Answers the first rank's questions for the counters of all links (README.md, TB_COUNTERS)."""
+    """Does the first rank's faults and answers its questions for the counters of all links (README.md, TB_COUNTERS)."""
 
-    def __init__(self, net):
-        self.net = net
+    def __init__(self, run):
+        self.run, self.net = run, run.net
         self.source, self.asker = socket.socketpair()
-        self.before = None
+        self.before = count.snapshot(self.net)
 
     def close_asker(self):
         self.asker.close()
@@ -61,15 +61,20 @@ class Counters:
     def pump(self):
         """False when the asker is gone."""
         try:
-            asked = self.source.recv(4096).count(b"\n")
-            for _ in range(asked):
+            asked = self.source.recv(4096).decode().splitlines()
+            for line in asked:
+                if line.startswith("at "):
+                    self.run.do_fault(bed.parse_fault(self.net.bed, line))
                 rows = count.delta(self.before, count.snapshot(self.net))
                 self.source.sendall("".join("%s %s %d %d %d %d\n" % (
                     k["from"], k["to"], -1 if k["rail"] is None else k["rail"], k["bytes"], k["packets"], k["drops"])
                     for k in rows).encode() + b"\n")
         except OSError:
             return False
-        return asked > 0
+        except bed.BedError as e:
+            say(e)
+            return False
+        return bool(asked)
 
 
 class Run:
@@ -184,8 +189,7 @@ class Run:
         signal.signal(signal.SIGCHLD, lambda n, _: None)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.on_signal)
-        self.counters = Counters(self.net)
-        self.counters.before = count.snapshot(self.net)
+        self.counters = Counters(self)
         self.selector.register(self.counters.source, selectors.EVENT_READ, self.counters)
         self.began = time.monotonic()
         came_up = self.start_services()
