@@ -302,9 +302,9 @@ clean: ## remove everything built under O=
 include mk/deps.mk
 
 .PHONY: demo
-demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
+demo: deps ## without GPUs: AllReduce over eight emulated hosts and a pulled cable, beside NCCL's kind of sockets
 	+$(Q)$(after_deps) all
-	@O='$(O)' PYTHON='$(PYTHON)' tests/gates/demo
+	@$(PYTHON) -B tests/gates/demo.py '$(O)'
 
 include mk/check.mk
 include mk/arm64.mk
