@@ -191,7 +191,7 @@ $(LIB): $(call objects,$(LIB_SRC))
 $(COMMAND_LIB): $(call objects,$(filter-out src/command/main.c,$(COMMAND_SRC)))
 $(DAEMON_LIB): $(call objects,$(filter-out src/daemon/main.c,$(DAEMON_SRC)))
 $(O)/libtesthelp.a: $(call objects,$(UNIT_HELPER_SRC))
-$(O)/libperf.a: $(call objects,$(PERF_COMMON_SRC))
+$(O)/libperf.a: $(call objects,$(PERF_COMMON_SRC) src/base/parse.c)
 $(LIB) $(COMMAND_LIB) $(DAEMON_LIB) $(O)/libtesthelp.a $(O)/libperf.a: $(O)/flags
 	$(say) AR $@
 	@rm -f $@
@@ -222,7 +222,7 @@ $(O)/tributaryd: $(call objects,$(filter src/daemon/main.c,$(DAEMON_SRC))) $(DAE
 	$(say) LD $@
 	$(Q)$(call link)
 
-# The benchmarks drive any NCCL net plugin, so they hold nothing of ours.
+# The benchmarks drive any NCCL net plugin, so they hold nothing of ours but what reads sizes and rates.
 $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	$(say) LD $@
 	$(Q)$(call link)

@@ -541,7 +541,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "batch", ARGS_INT, &set->batch, "runs in an iteration (1; 20 up to 256K)" },
 		{ "device", ARGS_INT, &set->device, "device number (0)" },
 		{ "devices", ARGS_TEXT, &set->devices, "join these into one virtual device: 0,1" },
-		{ "line-rate", ARGS_RATE, &set->line_bps, "of each host's port, for the bound (1G)" },
+		{ "line-rate", ARGS_RATE, &set->line_bps, "of each host's port, for the bound (1Gbit/s)" },
 		{ "nap-us", ARGS_INT, &set->nap_us, "sleep after a round in which nothing moved (0: yield)" },
 		{ "spin", ARGS_FLAG, &set->spin, "neither sleep nor yield" },
 		{ "timeout", ARGS_NUMBER, &set->timeout_s, "seconds without any progress before giving up (30)" },

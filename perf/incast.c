@@ -432,7 +432,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "bytes", ARGS_SIZE, &set->bytes, "of each message (512K)" },
 		{ "rounds", ARGS_INT, &set->rounds, "how many (1000)" },
 		{ "warmup", ARGS_INT, &set->warmup, "rounds before, not counted (20)" },
-		{ "line-rate", ARGS_RATE, &set->line_bps, "of the receiver's port, for the ideal round (1G)" },
+		{ "line-rate", ARGS_RATE, &set->line_bps, "of the receiver's port, for the ideal round (1Gbit/s)" },
 		{ "nap-us", ARGS_INT, &set->nap_us, "sleep after a round in which nothing moved (0: yield)" },
 		{ "spin", ARGS_FLAG, &set->spin, "neither sleep nor yield" },
 		{ "timeout", ARGS_NUMBER, &set->timeout_s, "seconds without any progress before giving up (30)" },

@@ -56,23 +56,17 @@ def wrong(name, text, expected):
     return Usage("--%s is \"%s\", expected %s" % (name, text, expected))
 
 
-def size_of(name, text):
-    m = re.fullmatch(r"(\d+)([KMG]?)", text)
-    if not m or not int(m.group(1)):
-        raise wrong(name, text, "FROM-TO, as 64K-16M")
-    return int(m.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[m.group(2)]
-
-
-def sizes_of(text, factor=FACTOR):
-    first, _, last = text.partition("-")
-    low, found = size_of("sizes", first), []
-    high = size_of("sizes", last or first)
-    if low > high:
-        raise wrong("sizes", text, "FROM-TO, the smaller first")
+def sizes_of(low, high, factor=FACTOR):
+    found = []
     while low <= high:
         found.append(low)
         low *= factor
     return found
+
+
+def sizes_given(text, factor=FACTOR):
+    """From "65536-16777216", as src/command/python.c writes what was given."""
+    return sizes_of(*map(int, text.split("-")), factor)
 
 
 def number_of(name, text, low, high, kind=int):
@@ -85,12 +79,17 @@ def number_of(name, text, low, high, kind=int):
     return value
 
 
+def plain_operation(name):
+    """As parse_collective() of src/base/parse.c."""
+    return re.sub("(?<=.)(perf|intotensor|tensor|single|base)$", "", re.sub("[_-]", "", name.lower()))
+
+
 def operations_of(text, known=OPERATIONS):
-    found = text.split(",")
-    for name in found:
-        if name not in known:
-            raise wrong("operations", text, "some of " + ",".join(known))
-    return [name for name in known if name in found]
+    """Named as nccl-tests, PyTorch or NCCL name them."""
+    found = [plain_operation(name) for name in text.split(",")]
+    if not set(found) <= set(map(plain_operation, known)):
+        raise wrong("operations", text, "some of " + ",".join(known))
+    return [name for name in known if plain_operation(name) in found]
 
 
 def options_of(words):
@@ -103,7 +102,7 @@ def options_of(words):
     o = p.parse_args(words)
     o.job = o.job or o.metric is not None or o.higher
     o.operations = operations_of(o.operations or ",".join(OPERATIONS))
-    o.sizes = o.sizes and sizes_of(o.sizes)
+    o.sizes = o.sizes and sizes_given(o.sizes)
     o.turns = number_of("turns", o.turns or ("7" if o.job or o.worker == "nccl-tests" else "11"), verdict.PAIRS_LEAST, 101)
     o.seconds = number_of("seconds", o.seconds or "90", 1, 86400, float)
     o.timeout = number_of("timeout", o.timeout or ("3600" if o.job else "600"), 1, 604800, float)
@@ -231,7 +230,7 @@ class Bench:
 
     def config(self, **more):
         o, build = self.o, build_of(self.o.program)
-        sizes = o.sizes or sizes_of("64K-16M" if self.worker == "plugins" else "1K-64M")
+        sizes = o.sizes or (sizes_of(64 << 10, 16 << 20) if self.worker == "plugins" else sizes_of(1 << 10, 64 << 20))
         found = {"worker": self.worker, "operations": o.operations, "sizes": sizes, "turns": o.turns, "seconds": o.seconds,
                  "timeout": o.timeout, "ranks": o.ranks, "mps": o.mps, "host": socket.gethostname(), "program": os.path.realpath(o.program),
                  "variables": self.variables, **more}
@@ -339,7 +338,7 @@ class Bench:
             if not binary:
                 continue
             changed = sides.changes(os.environ, side, self.variables)
-            sizes = self.o.sizes or sizes_of("1K-64M")
+            sizes = self.o.sizes or sizes_of(1 << 10, 64 << 20)
             words = [binary, "-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", str(FACTOR), "-c", "1", "-g", "1" if self.o.launcher else str(self.gpus())]
             output, failure = self.output_of(launched(self.o.launcher, sides.words_of(changed) + words))
             logs += output.log() + "\n"

@@ -49,7 +49,7 @@ def options_of(words):
             raise bench.Usage("--%s is for the model's times, not for --measure" % name)
     o.job, o.metric, o.csv, o.report = False, None, False, None
     o.operations = bench.operations_of(o.operations or ",".join(STANDARD), OPERATIONS)
-    o.sizes = bench.sizes_of(o.sizes or "4K-64M", 2)
+    o.sizes = bench.sizes_given(o.sizes, 2)
     o.turns = bench.number_of("turns", o.turns or "11", verdict.PAIRS_LEAST, 101)
     o.seconds = bench.number_of("seconds", o.seconds or "1800", 1, 604800, float)
     o.timeout = bench.number_of("timeout", o.timeout or "600", 1, 604800, float)
@@ -57,7 +57,7 @@ def options_of(words):
     if o.ranks and o.launcher:
         raise bench.Usage("--ranks is for this machine alone: the launcher says how many there are")
     if any(size & (size - 1) for size in o.sizes):
-        raise bench.wrong("sizes", words, "powers of two, as 4K-64M")
+        raise bench.Usage("--sizes has %s, expected powers of two alone, as 4K-64M" % " and ".join(verdict.size_text(s) for s in o.sizes if s & (s - 1)))
     nodes = re.search(r"--nnodes[= ](\S+)", " ".join(o.launcher))
     if bench.is_torchrun(o.launcher) and nodes and nodes.group(1) != "1":
         raise bench.Usage("torchrun starts the ranks of one host, and one place decides what all try: with several hosts give srun or mpirun")

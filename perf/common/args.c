@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 
+#include "base/parse.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -22,58 +24,25 @@ static int number(const char *text, char **end, double *ret_value)
 	return 0;
 }
 
-static double factor(char unit, double step)
-{
-	switch (unit) {
-	case 'k':
-	case 'K':
-		return step;
-	case 'M':
-		return step * step;
-	case 'G':
-		return step * step * step;
-	default:
-		return 0;
-	}
-}
-
 int args_size(const char *text, size_t *ret_size)
 {
-	char *end = NULL;
-	double value, f;
+	uint64_t bytes;
+	int r = parse_size(text, 0, UINT64_C(1000000000000000), &bytes);
 
-	if (number(text, &end, &value) < 0)
-		return -EINVAL;
-	f = factor(*end, 1024);
-	if (f > 0) {
-		value *= f;
-		end++;
-	}
-	if (!strcmp(end, "B") || !strcmp(end, "iB"))
-		end = strchr(end, 0);
-	if (*end || value > 1e15)
-		return -EINVAL;
-	*ret_size = (size_t)value;
+	if (r < 0)
+		return r;
+	*ret_size = (size_t)bytes;
 	return 0;
 }
 
 int args_rate(const char *text, double *ret_bps)
 {
-	char *end = NULL;
-	double value, f;
+	uint64_t rate_Bps;
+	int r = parse_rate(text, 1, UINT64_C(1000000000000000), &rate_Bps);
 
-	if (number(text, &end, &value) < 0)
-		return -EINVAL;
-	f = factor(*end, 1000);
-	if (f > 0) {
-		value *= f;
-		end++;
-	}
-	if (!strcmp(end, "bit") || !strcmp(end, "bit/s"))
-		end = strchr(end, 0);
-	if (*end)
-		return -EINVAL;
-	*ret_bps = value;
+	if (r < 0)
+		return r;
+	*ret_bps = (double)rate_Bps * 8;
 	return 0;
 }
 
@@ -147,6 +116,19 @@ static int store(const struct args_option *option, char *value)
 	return -EINVAL;
 }
 
+static bool is_name(const char *typed, size_t bytes, const char *name)
+{
+	char words[2][64];
+
+	if (bytes >= sizeof(words[0]))
+		return false;
+	snprintf(words[0], sizeof(words[0]), "%.*s", (int)bytes, typed);
+	snprintf(words[1], sizeof(words[1]), "%s", name);
+	parse_collective(words[0]);
+	parse_collective(words[1]);
+	return !strcmp(words[0], words[1]);
+}
+
 int args_names(const char *text, const char *const *names, int name_count, int *ret_indices)
 {
 	int count = 0, name, i;
@@ -155,7 +137,7 @@ int args_names(const char *text, const char *const *names, int name_count, int *
 		size_t bytes = strcspn(text, ",");
 
 		for (name = 0; name < name_count; name++)
-			if (strlen(names[name]) == bytes && !memcmp(text, names[name], bytes))
+			if (is_name(text, bytes, names[name]))
 				break;
 		for (i = 0; i < count && ret_indices[i] != name; i++)
 			;

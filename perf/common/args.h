@@ -20,8 +20,8 @@ enum args_kind {
 	ARGS_INT,    /* int, 0 or more */
 	ARGS_NUMBER, /* double, 0 or more */
 	ARGS_TEXT,   /* const char *, into argv */
-	ARGS_SIZE,   /* size_t, with K M G (1024) */
-	ARGS_RATE,   /* double, bits/s, with k M G (1000) and an optional "bit" */
+	ARGS_SIZE,   /* size_t, as parse_size() takes it */
+	ARGS_RATE,   /* double, bits/s, as parse_rate() takes it */
 	ARGS_SIZES,  /* struct args_list, comma between; "none" for an empty one */
 };
 
@@ -35,11 +35,14 @@ struct args_option {
 /* 0: go on; 1: help was printed; -EINVAL: said what is wrong. */
 int args_parse(int argc, char **argv, const char *summary, const struct args_option *options);
 
-/* 0 or -EINVAL; the whole text must be used up. */
+/* 0, -EINVAL or -ERANGE; the whole text must be used up. */
 int args_size(const char *text, size_t *ret_size);
 int args_rate(const char *text, double *ret_bps);
 int args_int(const char *text, int *ret_value);
-/* Which of the names a list with commas has, in its order: how many, at most all; -EINVAL: another one, or one twice. */
+/*
+ * Which of the names a list with commas has, in its order, collectives as parse_collective() takes them: how many, at most all;
+ * -EINVAL: another one, or one twice.
+ */
 int args_names(const char *text, const char *const *names, int name_count, int *ret_indices);
 
 size_t args_largest(const struct args_list *list, size_t least);

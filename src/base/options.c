@@ -59,6 +59,23 @@ bool options_is_allowed(const char *argument, const char *value)
 	return false;
 }
 
+/* A collective may be written as PyTorch and nccl-tests write it; value, which is argv's, is then as the list has it. */
+static bool takes_word(const char *argument, char *value)
+{
+	char plain[64];
+
+	if (options_is_allowed(argument, value))
+		return true;
+	if (strlen(value) >= sizeof(plain))
+		return false;
+	memcpy(plain, value, strlen(value) + 1);
+	parse_collective(plain);
+	if (!options_is_allowed(argument, plain))
+		return false;
+	memcpy(value, plain, strlen(plain) + 1); /* it never grows */
+	return true;
+}
+
 /* With the nearest one that there is. */
 static enum options_step say_unknown(const struct options_row *rows, const char *text, size_t bytes, struct diag *diag)
 {
@@ -86,7 +103,7 @@ static enum options_step say_unknown(const struct options_row *rows, const char 
 static enum options_step take_row(const struct options_row *rows, struct options_line *line, size_t *ret_row,
 				  const char **ret_text, struct diag *diag)
 {
-	const char *text = line->argv[line->at] + 2, *equals = strchr(text, '='), *value = "";
+	char *text = line->argv[line->at] + 2, *equals = strchr(text, '='), empty[] = "", *value = empty;
 	size_t bytes = equals ? (size_t)(equals - text) : strlen(text), index = options_find(rows, text, bytes);
 	const struct options_row *row = &rows[index];
 
@@ -97,18 +114,18 @@ static enum options_step take_row(const struct options_row *rows, struct options
 		return OPTIONS_WRONG;
 	}
 	if (row->argument) {
-		value = equals ? equals + 1 : line->at + 1 < line->argc ? line->argv[++line->at] : "";
+		value = equals ? equals + 1 : line->at + 1 < line->argc ? line->argv[++line->at] : empty;
 		if (!*value) {
 			diag_set(diag, 0, 0, "--%s needs a value, %s", row->name, row->argument);
 			return OPTIONS_WRONG;
 		}
-		if (!options_is_allowed(row->argument, value)) {
+		if (!takes_word(row->argument, value)) {
 			diag_set(diag, 0, 0, "--%s is \"%s\", expected %s", row->name, value, row->argument);
 			return OPTIONS_WRONG;
 		}
 	}
 	*ret_row = index;
-	*ret_text = value;
+	*ret_text = *value ? value : "";
 	return OPTIONS_ROW;
 }
 
@@ -208,15 +225,19 @@ static const char *help_of(const struct options_row *row, char *ret, size_t ret_
 	return ret;
 }
 
-void options_print_help(const struct options_row *rows, FILE *out)
+void options_print_row(const struct options_row *row, FILE *out)
 {
 	char text[512];
 
+	fprintf(out, "  --%s%s%s\n", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+	options_print_wrapped(help_of(row, text, sizeof(text)), OPTION_INDENT, columns_of(out), out);
+}
+
+void options_print_help(const struct options_row *rows, FILE *out)
+{
 	fputs("\nOptions:\n", out);
-	for (const struct options_row *row = rows; row->name; row++) {
-		fprintf(out, "  --%s%s%s\n", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
-		options_print_wrapped(help_of(row, text, sizeof(text)), OPTION_INDENT, columns_of(out), out);
-	}
+	for (const struct options_row *row = rows; row->name; row++)
+		options_print_row(row, out);
 	fputs("  --help\n      this text\n", out);
 }
 

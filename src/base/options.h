@@ -49,8 +49,9 @@ size_t options_count(const struct options_row *rows);
 /* The row of that name, bytes of it; options_count() if there is none. */
 size_t options_find(const struct options_row *rows, const char *name, size_t bytes);
 
-/* The rows as --help lists them, and as the man page does. */
+/* The rows as --help lists them, one of them, and as the man page does. */
 void options_print_help(const struct options_row *rows, FILE *out);
+void options_print_row(const struct options_row *row, FILE *out);
 void options_print_man(const struct options_row *rows, FILE *out);
 /* The section METRICS. */
 void options_print_man_metrics(const struct metrics_table *tables, FILE *out);

@@ -110,37 +110,6 @@ int parse_digest(const char *text, uint64_t *ret)
 	return 0;
 }
 
-int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
-{
-	uint64_t value;
-	unsigned shift = 0;
-	int r = digits(&text, &value);
-
-	if (r < 0)
-		return r;
-	switch (*text) {
-	case 'k':
-	case 'K':
-		shift = 10;
-		break;
-	case 'm':
-	case 'M':
-		shift = 20;
-		break;
-	case 'g':
-	case 'G':
-		shift = 30;
-		break;
-	}
-	if (shift)
-		text++;
-	if (*text)
-		return -EINVAL;
-	if (value > UINT64_MAX >> shift)
-		return -ERANGE;
-	return bounded(value << shift, min, max, ret);
-}
-
 /* "12.25" as 12 and 250000000. */
 static int decimal(const char **text, uint64_t *ret, uint64_t *ret_billionths)
 {
@@ -181,26 +150,85 @@ int parse_seconds(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *
 	return bounded(value, min_ns, max_ns, ret_ns);
 }
 
-int parse_rate(const char *text, uint64_t min_Bps, uint64_t max_Bps, uint64_t *ret_Bps)
+/* What a number with a unit is made of: times factor, then `unit`, the rest of the text. */
+struct amount {
+	uint64_t value, billionths;
+	char prefix; /* k, m, g, t; '\0': none */
+	const char *unit;
+};
+
+static int amount(const char *text, struct amount *ret)
 {
-	static const char prefixes[] = "kmgt";
-	uint64_t value, fraction, factor = 1;
-	const char *prefix;
-	int r = decimal(&text, &value, &fraction);
-	bool bits;
+	int r = decimal(&text, &ret->value, &ret->billionths);
 
 	if (r < 0)
 		return r;
-	prefix = *text ? strchr(prefixes, lower(*text)) : NULL;
-	for (text += prefix != NULL; prefix && prefix >= prefixes; prefix--)
-		factor *= 1000;
-	bits = !strcmp(text, "bit/s");
-	if (!bits && strcmp(text, "B/s") != 0 && (*text || factor > 1))
-		return -EINVAL;
-	fraction = factor < 1000000000 ? fraction * factor / 1000000000 : fraction * (factor / 1000000000);
-	if (__builtin_mul_overflow(value, factor, &value) || __builtin_add_overflow(value, fraction, &value))
+	text += text[0] == ' ' && text[1]; /* as all results have it: "100 Gbit/s" */
+	ret->prefix = *text && strchr("kmgt", lower(*text)) ? lower(*text) : '\0';
+	ret->unit = text + (ret->prefix != '\0');
+	return 0;
+}
+
+/* step to the power of the prefix, times the number; rounded down. -ERANGE: past 64 bits. */
+static int scale(const struct amount *amount, uint64_t step, uint64_t *ret)
+{
+	static const char prefixes[] = "kmgt";
+	uint64_t factor = 1, value;
+	__uint128_t fraction;
+
+	for (const char *at = prefixes; amount->prefix && (at == prefixes || at[-1] != amount->prefix); at++)
+		factor *= step;
+	fraction = (__uint128_t)amount->billionths * factor / 1000000000;
+	if (__builtin_mul_overflow(amount->value, factor, &value) ||
+	    __builtin_add_overflow(value, (uint64_t)fraction, &value))
 		return -ERANGE;
-	return bounded(bits ? value / 8 : value, min_Bps, max_Bps, ret_Bps);
+	*ret = value;
+	return 0;
+}
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+	while (*words && strcmp(text, *words) != 0)
+		words++;
+	return *words != NULL;
+}
+
+int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	static const char *const binary[] = { "", "i", "iB", NULL };
+	struct amount found;
+	uint64_t value;
+	int r = amount(text, &found);
+	bool is_decimal;
+
+	if (r < 0)
+		return r;
+	is_decimal = !strcmp(found.unit, "B");
+	if (!is_decimal && (!is_one_of(found.unit, binary) || (*found.unit && !found.prefix)))
+		return -EINVAL;
+	r = scale(&found, is_decimal ? 1000 : 1024, &value);
+	return r < 0 ? r : bounded(value, min, max, ret);
+}
+
+int parse_rate(const char *text, uint64_t min_Bps, uint64_t max_Bps, uint64_t *ret_Bps)
+{
+	static const char *const bits[] = { "bit/s", "bps", "b/s", NULL }, *const bytes[] = { "B/s", "Bps", NULL };
+	struct amount found;
+	uint64_t value;
+	int r = amount(text, &found);
+	bool is_bits;
+
+	if (r < 0)
+		return r;
+	is_bits = is_one_of(found.unit, bits);
+	if (!is_bits && !is_one_of(found.unit, bytes) && (*found.unit || found.prefix))
+		return -EINVAL;
+	r = scale(&found, 1000, &value);
+	if (r < 0)
+		return r;
+	if (!*found.unit && value < PARSE_BARE_RATE_LEAST_BPS)
+		return -EINVAL;
+	return bounded(is_bits ? value / 8 : value, min_Bps, max_Bps, ret_Bps);
 }
 
 int parse_range(const char *text, uint64_t min, uint64_t max, uint64_t *ret_low, uint64_t *ret_high)
@@ -233,6 +261,26 @@ int parse_choice(const char *text, const char *const *names, size_t *ret_index)
 		}
 	}
 	return -EINVAL;
+}
+
+void parse_collective(char *text)
+{
+	/* nccl-tests' programs; PyTorch's functions on tensors. */
+	static const char *const ends[] = { "perf", "intotensor", "tensor", "single", "base", NULL };
+	size_t bytes = 0;
+
+	for (const char *from = text; *from; from++)
+		if (*from != '_' && *from != '-')
+			text[bytes++] = lower(*from);
+	text[bytes] = '\0';
+	for (const char *const *end = ends; *end; end++) {
+		size_t end_bytes = strlen(*end);
+
+		if (bytes > end_bytes && !strcmp(text + bytes - end_bytes, *end)) {
+			text[bytes - end_bytes] = '\0';
+			break;
+		}
+	}
 }
 
 int parse_bool(const char *text, bool *ret)

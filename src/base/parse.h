@@ -19,19 +19,31 @@ int parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
 int parse_hex64(const char *text, uint64_t *ret);
 /* Exactly 16 lower-case hexadecimal digits, as names of files that are hashes have them; above 1. */
 int parse_digest(const char *text, uint64_t *ret);
-/* A number of bytes with an optional K, M or G (powers of 1024, either case). */
+/*
+ * A number of bytes, with up to nine decimals, rounded down. "64M" is 64 * 2^20 as in nccl-tests, and so are "64Mi" and
+ * "64MiB"; "64MB" is 64 * 10^6. K, M, G or T, either case; a space may come before the unit.
+ */
 int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 /*
- * Bytes per second, one direction: "12500000000" and "12.5GB/s" are bytes, "100Gbit/s" bits. Up to nine decimals; k, M, G, T
- * are powers of 1000, either case. Rounded down to whole bytes.
+ * Bytes per second, one direction, with up to nine decimals, rounded down. "100Gbit/s", "100Gbps" and "100Gb/s" are bits,
+ * "12.5GB/s" and "12.5GBps" bytes; k, M, G, T are powers of 1000, either case; a space may come before the unit. Without a unit
+ * it is bytes, and one below 1 Mbit/s is refused: "100" was meant to be 100 Gbit/s.
  */
 int parse_rate(const char *text, uint64_t min_Bps, uint64_t max_Bps, uint64_t *ret_Bps);
+enum { PARSE_BARE_RATE_LEAST_BPS = 125000 };
+/* What a caller says it expected where it took no rate. */
+#define PARSE_RATE_EXPECTED "a rate with its unit, as 100Gbit/s or 12.5GB/s"
 /* Seconds, with up to nine decimals: "10", "0.5". min and max are nanoseconds. */
 int parse_seconds(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns);
 /* "low-high", low not above high. */
 int parse_range(const char *text, uint64_t min, uint64_t max, uint64_t *ret_low, uint64_t *ret_high);
 /* 0/1, no/yes, false/true, off/on, in any case. */
 int parse_bool(const char *text, bool *ret);
+/*
+ * The plain name of a collective, over the text: "all_reduce", "AllReduce", "all_reduce_perf" become "allreduce",
+ * "all_gather_into_tensor" "allgather". Any other text loses its '_', '-' and capitals.
+ */
+void parse_collective(char *text);
 /* Index of text in names (any case), which ends with NULL. */
 int parse_choice(const char *text, const char *const *names, size_t *ret_index);
 

@@ -209,7 +209,7 @@ static int read_options(const struct command_call *call, struct clusterprobe_opt
 
 	ret->seed = SEED;
 	if (limit && parse_rate(limit, 1000, UINT64_MAX, &ret->limit_Bps) < 0)
-		return command_wrong_value(call, "limit", "a rate such as 10Gbit/s");
+		return command_wrong_value(call, "limit", PARSE_RATE_EXPECTED);
 	if (command_number(call, "round", ROUND_MS_LEAST, ROUND_MS_MOST, &round_ms) != COMMAND_OK ||
 	    command_number(call, "streams", 1, CLUSTERPROBE_STREAMS_MAX, &streams) != COMMAND_OK)
 		return COMMAND_USAGE;

@@ -156,7 +156,7 @@ const struct command command_cluster_order = {
 		     { "pp", "N", "stages of a pipeline", "1" },
 		     { "dp", "N", "ranks of a data-parallel group; without it, as many as there are hosts for", NULL },
 		     { "algo", "ring|tree", "what comes first where one order is not best for both", "ring" },
-		     { "size", "BYTES", "S, of a rank's buffer; K, M and G are powers of 1024", "1G" },
+		     { "size", "BYTES", "S, of a rank's buffer; 64M and 64MiB are powers of 1024, 64MB of 1000", "1G" },
 		     { "format", "text|hostfile|slurm|torchrun", "what is printed", "text" },
 		     COMMAND_OPTION_JSON },
 	.example = "tributary cluster order cluster --gpus 8 --format slurm",

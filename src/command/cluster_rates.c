@@ -32,7 +32,7 @@ static int read_given(const struct command_call *call, const char *text, struct 
 		}
 	}
 	if ((comma && !ret->ratio) || parse_rate(rate, 1, UINT64_C(1000000000000000), &ret->rate_Bps) < 0)
-		return command_wrong_value(call, "rate", "a rate, as 100Gbit/s or 4:1,100Gbit/s");
+		return command_wrong_value(call, "rate", "a rate with its unit, as 100Gbit/s or 4:1,100Gbit/s");
 	return COMMAND_OK;
 }
 

@@ -165,8 +165,8 @@ static int print_variables(const void *arg, FILE *out)
 	fputs(".SH DESCRIPTION\n"
 	      "The plugin reads these once, when NCCL loads it. Set them alike on all hosts of a job, names of interfaces "
 	      "apart. An\n"
-	      "invalid value is reported in NCCL's log, and the default is used. Sizes take the suffixes K, M and G, powers "
-	      "of 1024.\n"
+	      "invalid value is reported in NCCL's log, and the default is used. 64M and 64MiB "
+	      "are powers of 1024, 64MB of 1000.\n"
 	      ".SH ENVIRONMENT\n",
 	      out);
 	command_print_params_man(out);

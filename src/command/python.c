@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/python.h"
 
+#include "base/parse.h"
 #include "command/command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +40,30 @@ static char *option_word(const char *name, const char *value)
 	return word;
 }
 
+/* "64K-16M" as "65536-16777216", which Python is given: sizes are read in one place. */
+static int sizes_word(const struct command_call *call, const char *name, char **ret)
+{
+	char text[64], *end;
+	uint64_t low = 0, high = 0;
+
+	snprintf(text, sizeof(text), "%s", command_value(call, name));
+	end = strchr(text, '-');
+	if (end)
+		*end++ = '\0';
+	if (parse_size(text, 1, UINT64_C(1) << 50, &low) < 0 ||
+	    parse_size(end ? end : text, low, UINT64_C(1) << 50, &high) < 0)
+		return command_wrong_value(call, name, "FROM-TO, as 64K-16M, the smaller first");
+	snprintf(text, sizeof(text), "%" PRIu64 "-%" PRIu64, low, high);
+	*ret = option_word(name, text);
+	return COMMAND_OK;
+}
+
 static int become(const struct command_call *call, char *program, char *file)
 {
 	enum { BEFORE = 3 };
 	size_t count = options_count(call->command->options), rest = 0, end = BEFORE;
 	char **words, *own = getenv("_TRIBUTARY_PYTHON"); /* the Python of the wheel that started this program */
-	int error;
+	int error, status = COMMAND_OK;
 
 	while (call->rest && call->rest[rest])
 		rest++;
@@ -55,19 +75,25 @@ static int become(const struct command_call *call, char *program, char *file)
 	words[2] = file;
 	words[end++] = option_word("program", program);
 	for (size_t i = 0; i < count; i++) {
-		const char *name = call->command->options[i].name, *value = command_value(call, name);
+		const struct options_row *row = &call->command->options[i];
+		const char *value = command_value(call, row->name);
 
-		if (value)
-			words[end++] = option_word(name, value);
+		if (value && row->argument && !strcmp(row->argument, "FROM-TO"))
+			status = sizes_word(call, row->name, &words[end++]);
+		else if (value)
+			words[end++] = option_word(row->name, value);
 	}
 	words[end] = (char[]){ "--" };
 	for (size_t i = 0; i < rest; i++)
 		words[end + 1 + i] = call->rest[i];
-	execvp(words[0], words);
+	if (status == COMMAND_OK)
+		execvp(words[0], words);
 	error = errno;
 	for (size_t i = BEFORE; i < end; i++)
 		free(words[i]);
 	free(words);
+	if (status != COMMAND_OK)
+		return status;
 	return command_failed(NULL, error, "python3 cannot be run, and `tributary %s` needs it, 3.8 or newer",
 			      call->command->name);
 }

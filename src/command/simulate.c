@@ -74,7 +74,7 @@ const struct command command_simulate = {
 		       "orders of ranks: rank (by name), leaf, random:SEED, or a file with a "
 		       "host a line; each is a case",
 		       "rank" },
-		     { "size", "BYTES", "of a rank's buffer; K, M and G are powers of 1024", "1G" },
+		     { "size", "BYTES", "of a rank's buffer; 64M and 64MiB are powers of 1024, 64MB of 1000", "1G" },
 		     { "gpus", "N", "of each host", "1" },
 		     { "jobs", "N", "so many at once: the hosts are cut in their order", "1" },
 		     { "aggregators", "N,RATE", "add so many to each leaf", NULL },

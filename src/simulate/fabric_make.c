@@ -86,7 +86,7 @@ static int read_items(const char *text, const struct kind *kind, struct shape *s
 		} else if (!rate) {
 			rate = true;
 			if (parse_rate(item, 1, UINT64_C(1000000000000000), &rate_Bps) < 0)
-				return wrong(diag, "a rate as 100Gbit/s", item);
+				return wrong(diag, PARSE_RATE_EXPECTED, item);
 			shape->rate_Bps = (double)rate_Bps;
 		} else {
 			return wrong(diag, kind->form, item);
@@ -234,7 +234,7 @@ static int set_capacity(double *capacity_Bps, int only, const char *text, struct
 		if (isinf(capacity_Bps[way]) && strchr(text, '%'))
 			return wrong(diag, "a rate, as what it has now is not known", text);
 		if (read_capacity(text, capacity_Bps[way], &capacity_Bps[way]) < 0)
-			return wrong(diag, "a rate as 25Gbit/s, or a share as 50%, at most 100%", text);
+			return wrong(diag, PARSE_RATE_EXPECTED ", or a share as 50%, at most 100%", text);
 	}
 	return 0;
 }

@@ -242,7 +242,7 @@ class Ranks(unittest.TestCase):
     def test_torchrun_starts_no_python(self):
         self.assertEqual(bench.launched(["torchrun", "--nproc-per-node", "2"], ["env"]), ["torchrun", "--nproc-per-node", "2", "--no_python", "env"])
         self.assertEqual(bench.launched(["srun", "-N2"], ["env"]), ["srun", "-N2", "env"])
-        self.assertEqual(bench.sizes_of("1K-64K"), [1024, 4096, 16384, 65536])
+        self.assertEqual(bench.sizes_given("1024-65536"), [1024, 4096, 16384, 65536])
 
 
 # A program of nccl-tests', by its environment; FAKE says what is wrong with it.
@@ -416,13 +416,21 @@ class Whole(unittest.TestCase):
         self.assertEqual(list(launch.run(["sh", "-c", "seq 20000 >&2"], os.environ, 60).complaints)[0], "1")
 
     def test_usage(self):
-        for words, expected in ((["--sizes", "4M-1K"], "the smaller first"), (["--sizes", "x"], "FROM-TO"), (["--operations", "reduce"], "some of all_reduce"),
+        for words, expected in ((["--sizes", "4M-1K"], "the smaller first"), (["--sizes", "x"], "FROM-TO"), (["--sizes", "1K-2K-4K"], "FROM-TO"), (["--operations", "reduce"], "some of all_reduce"),
                                 (["--turns", "5"], "6 to 101"), (["--metric", "no group"], "group"), (["--metric", "("], "regular expression"),
                                 (["--ranks", "4"], "this machine alone"), (["--json", "--csv"], "only one of"),
                                 (["--tuning", "best"], "the 16 digits of a table")):
             status, _, err = self.run_it(*words)
             self.assertEqual((status, err.startswith("tributary bench: ")), (2, True), words)
             self.assertIn(expected, err)
+
+    def test_operations_are_named_as_nccl_tests_pytorch_and_nccl_name_them(self):
+        for text in ("all_reduce,sendrecv", "AllReduce,SendRecv", "sendrecv_perf,all_reduce_perf", "all-reduce,send_recv"):
+            self.assertEqual(bench.operations_of(text), ["all_reduce", "sendrecv"], text)
+        self.assertEqual(bench.operations_of("alltoall_perf,all_gather_into_tensor,reduce_scatter_tensor"), ["all_gather", "reduce_scatter", "all_to_all"])
+        self.assertEqual(bench.operations_of("all_to_all_single"), ["all_to_all"])
+        for text in ("perf", "all", "", "all_reduce,,sendrecv"):
+            self.assertRaises(bench.Usage, bench.operations_of, text)
 
     def test_local_ranks_of_launchers_with_the_same_names(self):
         slurm = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"}

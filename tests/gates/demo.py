@@ -76,7 +76,7 @@ def allreduce(build, namespaces):
     """Returns the times of the largest size, by side."""
     words = [str(build / "perf" / "allreduce"), "--plugin", str(build / OURS), "--vs", str(build / SOCKETS),
              "--algo", "ring,collnet", "--nap-us", "50", "--bytes", ",".join(SIZES), "--iters", "3",
-             "--warmup", "1", "--line-rate", "400M", "--timeout", "120", "--json", "-"]
+             "--warmup", "1", "--line-rate", "400Mbit/s", "--timeout", "120", "--json", "-"]
     if namespaces:
         words = TESTBED + ["run", str(ROOT / NARROW), "--quiet", "--no-prefix", "--timeout", str(END_S), "--"] + words + ["--links"]
     else:

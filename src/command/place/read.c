@@ -116,7 +116,7 @@ static int add_job(struct placing *placing, const char *name, const char *kind, 
 	if (parse_choice(kind, kinds, &which) < 0)
 		return command_failed(NULL, 0, "%s: \"%.40s\" is no kind of job, expected host or peer", where, kind);
 	if (rate && parse_rate(rate, 1, UINT64_C(1000000000000000), &rate_Bps) < 0)
-		return command_failed(NULL, 0, "%s: \"%.40s\" is no rate, as 10GB/s or 80Gbit/s", where, rate);
+		return command_failed(NULL, 0, "%s: \"%.40s\", expected " PARSE_RATE_EXPECTED, where, rate);
 	job->slots = calloc(placing->tree.slot_count, sizeof(*job->slots));
 	if (!job->slots)
 		return command_failed(NULL, ENOMEM, "the jobs cannot be read");

@@ -142,7 +142,7 @@ int simulation_size(const struct command_call *call, double *ret_bytes)
 	uint64_t bytes;
 
 	if (parse_size(command_value(call, "size"), 1, UINT64_C(1) << 50, &bytes) < 0)
-		return command_wrong_value(call, "size", "bytes, as 64M or 1G");
+		return command_wrong_value(call, "size", "bytes, as 64M or 1G (powers of 1024) or 64MB");
 	*ret_bytes = (double)bytes;
 	return COMMAND_OK;
 }

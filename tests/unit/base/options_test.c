@@ -72,6 +72,29 @@ static void what_is_wrong_is_said(void **state)
 	}
 }
 
+static void a_collective_may_be_named_as_elsewhere(void **state)
+{
+	static const struct options_row choice[] = { { "collective", "allreduce|alltoall", "what runs", "allreduce" },
+						     { NULL } };
+	static const char *const words[][2] = { { "--collective=all_reduce", "allreduce" },
+						{ "--collective=AllReduce", "allreduce" },
+						{ "--collective=alltoall_perf", "alltoall" },
+						{ "--collective=alltoall", "alltoall" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		char program[] = "p", word[64], *argv[] = { program, word, NULL };
+		struct options_line line = { .argc = 2, .argv = argv };
+		struct diag diag = { 0 };
+		const char *text;
+		size_t row;
+
+		snprintf(word, sizeof(word), "%s", words[i][0]);
+		assert_int_equal(options_next(choice, &line, &row, &text, &diag), OPTIONS_ROW);
+		assert_string_equal(text, words[i][1]);
+	}
+}
+
 static void help_is_asked_for_before_operands_only(void **state)
 {
 	char program[] = "p", from[] = "--from", help[] = "-h", ends[] = "--", *asks[] = { program, from, help, NULL },
@@ -88,6 +111,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_line_is_read_in_steps),
 		cmocka_unit_test(what_is_wrong_is_said),
+		cmocka_unit_test(a_collective_may_be_named_as_elsewhere),
 		cmocka_unit_test(help_is_asked_for_before_operands_only),
 	};
 

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -116,10 +117,27 @@ static void size_takes_a_unit(void **state)
 		{ "17179869184G", -ERANGE, 0 },
 		{ "18446744073709551616", -ERANGE, 0 },
 		{ "K", -EINVAL, 0 },
-		{ "4KB", -EINVAL, 0 },
-		{ "4 K", -EINVAL, 0 },
-		{ "4T", -EINVAL, 0 },
-		{ "1.5K", -EINVAL, 0 },
+		{ "4KB", 0, 4000 },
+		{ "64MB", 0, 64000000 },
+		{ "64MiB", 0, 64 << 20 },
+		{ "64Mi", 0, 64 << 20 },
+		{ "64 MiB", 0, 64 << 20 },
+		{ "7B", 0, 7 },
+		{ "4T", 0, UINT64_C(4) << 40 },
+		{ "4TB", 0, UINT64_C(4000000000000) },
+		{ "1.5K", 0, 1536 },
+		{ "1.5MB", 0, 1500000 },
+		{ "0.3K", 0, 307 },
+		{ "16777216TiB", -ERANGE, 0 },
+		{ "4iB", -EINVAL, 0 },
+		{ "4i", -EINVAL, 0 },
+		{ "4Kb", -EINVAL, 0 },
+		{ "4KBB", -EINVAL, 0 },
+		{ "4  K", -EINVAL, 0 },
+		{ "4 ", -EINVAL, 0 },
+		{ " 4", -EINVAL, 0 },
+		{ "-4K", -EINVAL, 0 },
+		{ "4P", -EINVAL, 0 },
 		{ "", -EINVAL, 0 },
 	};
 	uint64_t value;
@@ -169,7 +187,16 @@ static void rate_is_in_bytes_or_bits(void **state)
 {
 	static const struct number_case cases[] = {
 		{ "12500000000", 0, UINT64_C(12500000000) },
-		{ "1", 0, 1 },
+		{ "125000", 0, 125000 },
+		{ "124999.9", -EINVAL, 0 }, /* below 1 Mbit/s: the unit was forgotten */
+		{ "100", -EINVAL, 0 },
+		{ "0", -EINVAL, 0 },
+		{ "100Gbps", 0, UINT64_C(12500000000) },
+		{ "100Gb/s", 0, UINT64_C(12500000000) },
+		{ "100 Gbit/s", 0, UINT64_C(12500000000) },
+		{ "12.5GBps", 0, UINT64_C(12500000000) },
+		{ "12.5 GB/s", 0, UINT64_C(12500000000) },
+		{ "100bps", 0, 12 },
 		{ "12.5GB/s", 0, UINT64_C(12500000000) },
 		{ "100Gbit/s", 0, UINT64_C(12500000000) },
 		{ "100gbit/s", 0, UINT64_C(12500000000) },
@@ -182,9 +209,9 @@ static void rate_is_in_bytes_or_bits(void **state)
 		{ "0.000000001TB/s", 0, 1000 },
 		{ "0.999999999B/s", 0, 0 },
 		{ "100G", -EINVAL, 0 },
-		{ "100Gb/s", -EINVAL, 0 },
 		{ "100GB", -EINVAL, 0 },
-		{ "100 Gbit/s", -EINVAL, 0 },
+		{ "100GBPS", -EINVAL, 0 },
+		{ "100  Gbit/s", -EINVAL, 0 },
 		{ "100Pbit/s", -EINVAL, 0 },
 		{ "1.0000000001B/s", -EINVAL, 0 },
 		{ "Gbit/s", -EINVAL, 0 },
@@ -205,6 +232,36 @@ static void rate_is_in_bytes_or_bits(void **state)
 	}
 	assert_int_equal(parse_rate("8bit/s", 2, 10, &value), -ERANGE);
 	assert_int_equal(parse_rate("88bit/s", 2, 10, &value), -ERANGE);
+}
+
+static void collectives_have_the_names_that_others_write(void **state)
+{
+	static const struct {
+		const char *text, *plain;
+	} cases[] = {
+		{ "allreduce", "allreduce" },
+		{ "all_reduce", "allreduce" },
+		{ "AllReduce", "allreduce" },
+		{ "all-reduce", "allreduce" },
+		{ "all_reduce_perf", "allreduce" },
+		{ "all_gather_into_tensor", "allgather" },
+		{ "reduce_scatter_tensor", "reducescatter" },
+		{ "all_to_all_single", "alltoall" },
+		{ "alltoall_perf", "alltoall" },
+		{ "_allgather_base", "allgather" },
+		{ "send_recv", "sendrecv" },
+		{ "broadcast", "broadcast" },
+		{ "perf", "perf" },
+		{ "", "" },
+	};
+	char text[32];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		snprintf(text, sizeof(text), "%s", cases[i].text);
+		parse_collective(text);
+		assert_string_equal(text, cases[i].plain);
+	}
 }
 
 static void range_is_low_to_high(void **state)
@@ -327,6 +384,7 @@ int main(void)
 		cmocka_unit_test(size_takes_a_unit),
 		cmocka_unit_test(seconds_take_nine_decimals),
 		cmocka_unit_test(rate_is_in_bytes_or_bits),
+		cmocka_unit_test(collectives_have_the_names_that_others_write),
 		cmocka_unit_test(range_is_low_to_high),
 		cmocka_unit_test(bool_has_four_pairs_of_words),
 		cmocka_unit_test(list_gives_items_and_passes_over_empty_ones),

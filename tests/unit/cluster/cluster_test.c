@@ -206,7 +206,7 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 		{ HEAD "switch a rate=1 rate=2\n", 2, 17, "already" },
 		{ HEAD "switch a rate=1GB/s up=1GB/s\n", 2, 15, "both directions" },
 		{ HEAD "switch a rate=fast\n", 2, 15, "found \"fast\"" },
-		{ HEAD "switch a rate=0\n", 2, 15, "a rate like" },
+		{ HEAD "switch a rate=0\n", 2, 15, "a rate with its unit" },
 		{ HEAD "switch a rate=\n", 2, 15, "found nothing" },
 		{ HEAD "switch a rate\n", 2, 10, "rate=RATE" },
 		{ HEAD "switch s\033[1m\n", 2, 8, "s?[1m" },
@@ -244,7 +244,7 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 		{ "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", 2, 23, "below itself" },
 		{ "SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c Nodes=n\n", 2, 23,
 		  "below a already" },
-		{ "SwitchName=a LinkSpeed=fast\n", 1, 24, "a rate like" },
+		{ "SwitchName=a LinkSpeed=fast\n", 1, 24, "a rate with its unit" },
 		{ "BlockName=b1 Nodes=n[1-18]\n", 1, 1, "topology/block" },
 		{ "SwitchName=a\nInclude=other\n", 2, 1, "prints, which has all of them" },
 		{ "SwitchName=a Nodes=n\nInclude /etc/slurm/other.conf\n", 2, 1, "Include is not followed" },
@@ -355,7 +355,7 @@ static void put_random(uint64_t *random, const struct random_cluster *from, char
 {
 	static const char *const rates[][3] = { { "", "", "" },
 						{ " rate=25Gbit/s", " up=3.125GB/s down=3125000000", " rate=3125MB/s" },
-						{ " up=1kB/s", " up=1000", " up=8kbit/s" } };
+						{ " up=1kB/s", " up=1000B/s", " up=8kbit/s" } };
 	unsigned turn = (unsigned)random_below(random, 41);
 
 	text += sprintf(text, HEAD);

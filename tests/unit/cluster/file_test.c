@@ -58,7 +58,7 @@ static void what_is_wrong_names_the_file_and_the_place(void **state)
 	(void)state;
 	write_file("bad", "tributary-cluster 1\nswitch a rate=fast\n", path, sizeof(path));
 	assert_int_equal(cluster_file_load(path, &cluster, &why), -EINVAL);
-	snprintf(text, sizeof(text), "%s:2:15: expected a rate like ", path);
+	snprintf(text, sizeof(text), "%s:2:15: expected a rate with its unit", path);
 	assert_int_equal(strncmp(why.text, text, strlen(text)), 0);
 	path_of("none", path, sizeof(path));
 	assert_int_equal(cluster_file_load(path, &cluster, &why), -ENOENT);

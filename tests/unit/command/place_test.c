@@ -123,7 +123,7 @@ static void what_is_wrong_is_named(void **state)
 		{ "wants a host\n", "jobs:1: expected \"running NAME" },
 		{ "\nwants a both 2\n", "jobs:2: \"both\" is no kind of job" },
 		{ "wants a host x\n", "\"x\" is no number of GPUs" },
-		{ "wants a host 2 fast\n", "\"fast\" is no rate" },
+		{ "wants a host 2 fast\n", "\"fast\", expected a rate with its unit, as 100Gbit/s" },
 		{ "running a host 9\n", "there is no GPU 9" },
 		{ "running a host 3-\n", "is no list of GPUs" },
 		{ "running a host 1\nrunning b peer 0-2\n", "gpu1 runs a already" },

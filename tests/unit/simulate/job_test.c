@@ -197,9 +197,9 @@ static void ways_go_up_as_far_as_they_must(void **state)
 /* What a file does not say bounds nothing; a host without a rate is like the others. */
 static void a_cluster_file_is_a_fabric(void **state)
 {
-	static const char text[] = "tributary-cluster 1\nswitch spine\nswitch a parent=spine up=4000 down=2000\n"
-				   "switch b parent=spine\nhost h[1-2] leaf=a rate=1000\nhost x leaf=b\n"
-				   "aggregator agg:7471 leaf=a rate=8000\n";
+	static const char text[] = "tributary-cluster 1\nswitch spine\nswitch a parent=spine up=4kB/s down=2kB/s\n"
+				   "switch b parent=spine\nhost h[1-2] leaf=a rate=1000B/s\nhost x leaf=b\n"
+				   "aggregator agg:7471 leaf=a rate=8kB/s\n";
 	struct simulate_fabric fabric;
 	struct cluster *cluster = NULL;
 	struct diag diag = { 0 };
