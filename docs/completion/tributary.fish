@@ -33,7 +33,7 @@ complete -c tributary -n '__tributary_is ""'  -a 'capture' -d 'pack what discove
 complete -c tributary -n '__tributary_is ""'  -a 'params' -d 'every TRIBUTARY_* variable: value now, default, range, meaning'
 complete -c tributary -n '__tributary_is ""'  -a 'completion' -d 'print the completion for a shell'
 complete -c tributary -n '__tributary_is ""'  -a 'version' -d 'the version of this program'
-complete -c tributary -n '__tributary_is ""'  -a 'help' -d 'this list, or how to call one command'
+complete -c tributary -n '__tributary_is ""'  -a 'help' -d 'this list, or how to call one command, or what one of its options is'
 complete -c tributary -n '__tributary_is discover' -l from -r -F -d 'a capture, a hwloc XML file, an NCCL topology file or a machine\'s text form; a capture\'s folder, or one with a machine.topology; - for standard input; without it this machine'
 complete -c tributary -n '__tributary_is discover' -l facts -d 'print what doctor goes by beside the graph (docs/format/graph.md)'
 complete -c tributary -n '__tributary_is discover' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'

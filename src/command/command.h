@@ -22,7 +22,7 @@ enum {
 	COMMAND_ERRORS = 4,   /* doctor, lint: the worst finding is an error */
 };
 
-enum { COMMAND_OPTIONS_MAX = 24, COMMAND_OPERANDS_MAX = 2 };
+enum { COMMAND_OPTIONS_MAX = 24, COMMAND_OPERANDS_MAX = 3 };
 
 /* In the order in which help lists them. */
 enum command_group {

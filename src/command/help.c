@@ -89,6 +89,17 @@ void command_print_help(const struct command *const *table, const struct command
 	print_documents(out);
 }
 
+static int print_option(const struct command *command, const char *name, FILE *out)
+{
+	size_t row = options_find(command->options, name, strlen(name));
+
+	if (!command->options[row].name)
+		return command_usage_error(command->name, "unknown option \"--%s\"", name);
+	fprintf(out, "tributary %s\n", command->name);
+	options_print_row(&command->options[row], out);
+	return COMMAND_OK;
+}
+
 static int run(const struct command_call *call, FILE *out)
 {
 	const struct command *command = &command_help;
@@ -100,10 +111,12 @@ static int run(const struct command_call *call, FILE *out)
 		return command_write_man(call->table, command_value(call, "man"));
 	if (call->operand_count)
 		command = command_find_words(call->table, (int)call->operand_count, (char **)call->operands, &taken);
-	if (command && call->operand_count > (size_t)taken)
-		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[taken]);
 	if (!command)
 		return command_unknown(call->table, call->operands[0]);
+	if (call->operand_count > (size_t)taken + 1)
+		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[taken + 1]);
+	if (call->operand_count > (size_t)taken)
+		return print_option(command, call->operands[taken], out);
 	command_print_help(call->table, command, out);
 	return COMMAND_OK;
 }
@@ -111,10 +124,10 @@ static int run(const struct command_call *call, FILE *out)
 const struct command command_help = {
 	.name = "help",
 	.group = COMMAND_OTHER,
-	.operands = "[COMMAND] [WORD]",
-	.help = "this list, or how to call one command",
+	.operands = "[COMMAND] [WORD] [OPTION]",
+	.help = "this list, or how to call one command, or what one of its options is",
 	.options = { { "man", "FOLDER", "write the man pages there, into man1 and man7: man -M FOLDER tributary-plan",
 		       NULL } },
-	.example = "tributary help cluster order",
+	.example = "tributary help simulate algo",
 	.run = run,
 };

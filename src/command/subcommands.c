@@ -43,8 +43,10 @@ int command_main(int argc, char **argv, FILE *out)
 	struct command_call call;
 	int status, taken = 1;
 
-	if (argc < 2)
-		return command_usage_error("", "a command is missing");
+	if (argc < 2) {
+		command_print_help(command_table, &command_help, out);
+		return COMMAND_USAGE;
+	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		command = &command_help;
 	else if (!strcmp(argv[1], "--version"))

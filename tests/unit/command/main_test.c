@@ -37,6 +37,34 @@ static void help_lists_every_command(void **state)
 	}
 }
 
+static void without_a_command_all_are_listed(void **state)
+{
+	char text[8192], help[8192];
+
+	(void)state;
+	assert_int_equal(program_run("help", PROGRAM_STDOUT, help, sizeof(help)), COMMAND_OK);
+	assert_int_equal(program_run("", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_USAGE);
+	assert_string_equal(text, help);
+}
+
+static void help_of_one_option(void **state)
+{
+	char text[1024];
+
+	(void)state;
+	for (const struct command *const *at = command_table; *at; at++) {
+		for (const struct options_row *row = (*at)->options; row->name; row++) {
+			char call[96], first[96];
+
+			snprintf(call, sizeof(call), "help %s %s", (*at)->name, row->name);
+			snprintf(first, sizeof(first), "tributary %s\n  --%s", (*at)->name, row->name);
+			assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+			assert_int_equal(strncmp(text, first, strlen(first)), 0);
+			assert_null(strstr(text, "Options:"));
+		}
+	}
+}
+
 static void version_is_one_line(void **state)
 {
 	char text[256], again[256];
@@ -52,11 +80,13 @@ static void version_is_one_line(void **state)
 static void wrong_calls_get_one_line_and_status_2(void **state)
 {
 	static const char *const calls[] = {
-		"",
 		"nothing",
 		"--nothing",
 		"help nothing",
 		"help help help",
+		"help simulate nothing",
+		"help simulate algo algo",
+		"help cluster order nothing",
 		"version x",
 		"devices --x",
 		"params --x",
@@ -302,6 +332,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(help_lists_every_command),
+		cmocka_unit_test(without_a_command_all_are_listed),
+		cmocka_unit_test(help_of_one_option),
 		cmocka_unit_test(version_is_one_line),
 		cmocka_unit_test(wrong_calls_get_one_line_and_status_2),
 		cmocka_unit_test(what_was_meant_is_named),
