@@ -270,7 +270,7 @@ _tributary()
 	*)
 		case $command in
 		discover) options='--from --facts --json --help' ;;
-		measure) options='--quick --seconds --output --cluster --exclude --simulate --json --color --help' ;;
+		measure) options='--quick --seconds --if-missing --output --cluster --exclude --simulate --json --color --help' ;;
 		show) options='--from --profile --svg --html --json --color --help' ;;
 		doctor) options='--from --profile --json --color --help' ;;
 		devices) options='--json --help' ;;

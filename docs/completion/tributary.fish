@@ -40,6 +40,7 @@ complete -c tributary -n '__tributary_is discover' -l json -d 'print JSON; docs/
 complete -c tributary -n '__tributary_is discover' -l help -d 'this text'
 complete -c tributary -n '__tributary_is measure' -l quick -d '10 seconds, and only what matters most'
 complete -c tributary -n '__tributary_is measure' -l seconds -x -d 'time for the whole; without it 60, or 10 with --quick'
+complete -c tributary -n '__tributary_is measure' -l if-missing -d 'measure only where no profile fits this machine, as a prolog of Slurm does; interrupted, it keeps nothing'
 complete -c tributary -n '__tributary_is measure' -l output -r -F -d 'write the profile there, - for standard output; without it into the state directory'
 complete -c tributary -n '__tributary_is measure' -l cluster -r -F -d 'keep in the profile which host is on which leaf switch: a file in any form that `cluster show` reads; without it what the profile has of it already'
 complete -c tributary -n '__tributary_is measure' -l exclude -x -d 'leave out these hosts and switches, where the cluster\'s file is what LLDP or ibnetdiscover says of cables'

@@ -22,6 +22,7 @@
 #include "profile/store.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -188,6 +189,9 @@ static int save(const struct command_call *call, struct measurement *measurement
 	/* Nothing was measured, which is no profile and shall replace none; or nothing that is. */
 	if (!measurement->report.run_count || (measurement->simulated && !output))
 		return COMMAND_OK;
+	/* Half a profile would keep the next call from measuring. */
+	if (measurement->report.stopped && command_given(call, "if-missing"))
+		return COMMAND_OK;
 	profile_init(&profile);
 	r = take_fingerprint(measurement, &profile.fingerprint);
 	if (r < 0) {
@@ -307,11 +311,38 @@ static int measure(const struct command_call *call, struct measurement *measurem
 	return status != COMMAND_OK ? status : r;
 }
 
+/* Whether there is nothing to do: --if-missing, and a profile that fits, whose path goes to ret_path. */
+static int find_profile(const struct command_call *call, const struct params *params, bool *ret_found,
+			char ret_path[static PATH_MAX])
+{
+	static const char *const others[] = { "output", "simulate", "cluster", "json" };
+	struct diag why = { .text = "" };
+	struct fingerprint now;
+	struct profile profile;
+	int r;
+
+	*ret_found = false;
+	if (!command_given(call, "if-missing"))
+		return COMMAND_OK;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (command_given(call, others[i]))
+			return command_usage_error("measure", "--if-missing and --%s exclude each other", others[i]);
+	r = fingerprint_take("", &now);
+	if (r < 0)
+		return command_failed(NULL, r, "the machine's fingerprint cannot be taken");
+	profile_init(&profile);
+	*ret_found = store_find(params, &now, &profile, ret_path, PATH_MAX, &why) == 0;
+	profile_fini(&profile);
+	fingerprint_fini(&now);
+	return COMMAND_OK;
+}
+
 static int run(const struct command_call *call, FILE *out)
 {
 	const char *folder = command_value(call, "simulate");
 	struct measurement measurement = { 0 };
 	uint64_t budget_ns;
+	bool found = false;
 	int status = get_budget(call, &budget_ns);
 
 	if (status == COMMAND_OK)
@@ -319,8 +350,12 @@ static int run(const struct command_call *call, FILE *out)
 	if (status != COMMAND_OK)
 		return status;
 	command_load_params(&measurement.params);
-	status = check_output(call, &measurement.params);
-	if (status != COMMAND_OK) {
+	status = find_profile(call, &measurement.params, &found, measurement.path);
+	if (found)
+		fprintf(out, "Nothing to measure: %s fits this machine.\n", measurement.path);
+	else if (status == COMMAND_OK)
+		status = check_output(call, &measurement.params);
+	if (found || status != COMMAND_OK) {
 		cluster_free(measurement.cluster);
 		return status;
 	}
@@ -343,6 +378,9 @@ const struct command command_measure = {
 		 "Without a GPU it measures the memory.",
 	.options = { { "quick", NULL, "10 seconds, and only what matters most", NULL },
 		     { "seconds", "SECONDS", "time for the whole; without it 60, or 10 with --quick", NULL },
+		     { "if-missing", NULL,
+		       "measure only where no profile fits this machine, as a prolog of Slurm does; interrupted, it keeps nothing",
+		       NULL },
 		     { "output", "FILE",
 		       "write the profile there, - for standard output; without it into the state directory", NULL },
 		     { "cluster", "FILE",

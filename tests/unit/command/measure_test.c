@@ -183,6 +183,7 @@ static int open_terminal(char *name, size_t name_bytes)
 	return fd;
 }
 
+/* With path "" it measures if nothing fits. */
 static pid_t start(const char *path, const char *terminal)
 {
 	pid_t child = fork();
@@ -193,7 +194,11 @@ static pid_t start(const char *path, const char *terminal)
 
 		if (fd < 0 || null < 0 || dup2(fd, 2) < 0 || dup2(null, 1) < 0)
 			_exit(120);
-		execl(program_path(), "tributary", "measure", "--seconds", "60", "--output", path, (char *)NULL);
+		if (*path)
+			execl(program_path(), "tributary", "measure", "--seconds", "60", "--output", path,
+			      (char *)NULL);
+		else
+			execl(program_path(), "tributary", "measure", "--seconds", "60", "--if-missing", (char *)NULL);
 		_exit(121);
 	}
 	return child;
@@ -215,18 +220,17 @@ static bool read_until(int fd, const char *wanted)
 	return true;
 }
 
-static void interrupted_measurement_keeps_what_is_known(void **state)
+/* Interrupts a measurement, as start() starts it, that will then write this. */
+static void interrupt(const char *path, const char *told)
 {
-	char terminal[64], path[256], call[512];
+	char terminal[64];
 	int fd, status, again;
 	pid_t child;
 
-	(void)state;
 	if (!program_path()[0]) {
 		print_message("skipped: no program in TRIBUTARY_BUILD\n");
 		skip();
 	}
-	snprintf(path, sizeof(path), "%s/interrupted", program_folder());
 	fd = open_terminal(terminal, sizeof(terminal));
 	again = open(terminal,
 		     O_RDWR | O_NOCTTY | O_CLOEXEC); /* or reading would fail before the child has opened it */
@@ -237,13 +241,47 @@ static void interrupted_measurement_keeps_what_is_known(void **state)
 	assert_true(read_until(fd, "] 8 of ")); /* the bar, when eight runs are done */
 	close(again);                           /* from here on the end of the child is the end of what it writes */
 	assert_int_equal(kill(child, SIGINT), 0);
-	assert_true(read_until(fd, "interrupted: what was known by then is kept"));
+	assert_true(read_until(fd, told));
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), COMMAND_FAILED);
 	close(fd);
+}
+
+static void interrupted_measurement_keeps_what_is_known(void **state)
+{
+	char path[256], call[512];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/interrupted", program_folder());
+	interrupt(path, "interrupted: what was known by then is kept");
 	snprintf(call, sizeof(call), "show --profile %s", path);
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+}
+
+static void machine_is_measured_only_if_its_profile_is_missing(void **state)
+{
+	char folder[128], path[512], nothing[640];
+
+	(void)state;
+	snprintf(folder, sizeof(folder), "%s/state", program_folder());
+	setenv("TRIBUTARY_STATE_DIR", folder, 1);
+	interrupt("", "interrupted: nothing is kept");
+	assert_int_equal(program_run("measure --if-missing", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_int_equal(sscanf(strstr(text, "profile: "), "profile: %511s", path), 1);
+	snprintf(nothing, sizeof(nothing), "Nothing to measure: %s fits this machine.\n", path);
+	assert_int_equal(program_run("measure --if-missing", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_string_equal(text, nothing);
+	/* Of another machine, or damaged. */
+	tree_put(path, "tributary-profile 2\n");
+	assert_int_equal(program_run("measure --if-missing", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_string_not_equal(text, nothing);
+	assert_int_equal(program_run("measure --if-missing", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_string_equal(text, nothing);
+	assert_int_equal(program_run("measure --if-missing --output x", PROGRAM_STDERR, text, sizeof(text)),
+			 COMMAND_USAGE);
+	assert_non_null(strstr(text, "--if-missing and --output exclude each other"));
+	unsetenv("TRIBUTARY_STATE_DIR");
 }
 
 static void cluster_file_goes_into_the_profile(void **state)
@@ -282,6 +320,7 @@ int main(void)
 		cmocka_unit_test(too_little_time_leaves_the_profile_alone),
 		cmocka_unit_test(table_says_what_limits_each_link),
 		cmocka_unit_test(interrupted_measurement_keeps_what_is_known),
+		cmocka_unit_test(machine_is_measured_only_if_its_profile_is_missing),
 	};
 
 	return cmocka_run_group_tests(tests, program_find, NULL);
