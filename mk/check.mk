@@ -41,7 +41,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(call conf_args,$(CONF)) \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
-	$(peer_args) $(bench_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
+	$(peer_args) $(bench_args) $(clusters_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(fuzz_args)
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
@@ -61,6 +61,9 @@ mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/cluste
 
 # What `tributary bench` and `tune --measure` are made of.
 bench_args = $(if $(GATES),'bench/bench=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_bench.py' 'bench/tune=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_tune.py' 'bench/ranks=$(PYTHON) -B tests/gpu/test_gpu_tools.py')
+
+# What packaging/ has for Slurm: the scripts are run.
+clusters_args = $(if $(GATES),'clusters/slurm=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/clusters/test_slurm.py')
 
 # `tributary report` beside a model of its own.
 report_args = $(if $(GATES),'report/report=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/report/test_report.py')
