@@ -77,4 +77,5 @@ def page(name, clause, text):
 
 if __name__ == "__main__":
     with open(sys.argv[3], encoding="utf-8") as source:
-        print("\n".join(page(sys.argv[1].replace("-", "\\-"), sys.argv[2], source.read())))
+        text = "\n".join(page(sys.argv[1].replace("-", "\\-"), sys.argv[2], source.read()))
+    print(re.sub(r"[^\0-\x7f]", lambda found: f"\\[u{ord(found[0]):04X}]", text))  # as groff without -k wants it
