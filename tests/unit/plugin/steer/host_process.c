@@ -163,7 +163,9 @@ static int order_fork(void)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINVAL;
 }
 
-/* Pipes and sockets are the harness's and the log's. */
+static const char *host_root;
+
+/* Those below the host's root: all others are the harness's and the log's. */
 static int order_files(void)
 {
 	struct dirent *entry;
@@ -177,7 +179,7 @@ static int order_files(void)
 		snprintf(path, sizeof(path), "/proc/self/fd/%.16s", entry->d_name);
 		bytes = readlink(path, target, sizeof(target) - 1);
 		target[bytes > 0 ? bytes : 0] = '\0';
-		count += strstr(target, "tributary") != NULL;
+		count += !strncmp(target, host_root, strlen(host_root));
 	}
 	if (dir)
 		closedir(dir);
@@ -353,6 +355,7 @@ void host_process_main(const struct host *host, struct host_thread threads[stati
 {
 	pthread_t supervisors[HOST_THREADS];
 
+	host_root = host->root;
 	signal(SIGPIPE, SIG_IGN);
 	environment_set(environment);
 	log_set_sink(thread_sink);
