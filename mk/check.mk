@@ -44,7 +44,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(peer_args) $(bench_args) $(clusters_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(fuzz_args)
-gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
+gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC='\''$(CC)'\'' $(g)') \
 	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'!testbed=$(TESTBED_CHECK)')))
 
 # What plugins are compared with, with threads of its own and without: every message right.
@@ -57,7 +57,7 @@ peer_args = 'perf/sockets=$(peer_run)' 'perf/sockets, threads=NCCL_SOCKET_NTHREA
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
 # Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a cluster that mpirun measures.
-mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
+mpi_args = $(if $(GATES),'mpi/compare=CC='\''$(CC)'\'' tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
 
 # What `tributary bench` and `tune --measure` are made of.
 bench_args = $(if $(GATES),'bench/bench=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_bench.py' 'bench/tune=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_tune.py' 'bench/ranks=$(PYTHON) -B tests/gpu/test_gpu_tools.py')
@@ -72,14 +72,14 @@ report_args = $(if $(GATES),'report/report=TRIBUTARY_BUILD='\''$(abspath $(O))'\
 metrics_args = $(if $(GATES),'metrics/dashboard=PYTHON=$(PYTHON) tests/metrics/check $(O)')
 
 # include/nccl/ beside what NCCL is compiled with, where NCCL_SRC= names its unpacked source.
-abi_args = $(if $(GATES),'abi/profiler=NCCL_SRC='\''$(NCCL_SRC)'\'' CC=$(CC) tests/abi/check')
+abi_args = $(if $(GATES),'abi/profiler=NCCL_SRC='\''$(NCCL_SRC)'\'' CC='\''$(CC)'\'' tests/abi/check')
 
 # The rules of docs/design/transport.md, in every state.
-model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check' 'model/broken=CC=$(CC) tests/model/check --broken')
+model_args = $(if $(GATES),'model/messages=CC='\''$(CC)'\'' tests/model/check' 'model/broken=CC='\''$(CC)'\'' tests/model/check --broken')
 
-# Not for the command line: it expects everything to be built. No test's job is recorded among the user's own.
+# Not for the command line: it expects everything to be built.
 run-check:
-	@TRIBUTARY_STATE_DIR='$(abspath $(O))/state' $(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
