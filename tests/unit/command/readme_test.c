@@ -46,12 +46,12 @@ static void gains_and_picture_are_what_the_commands_give(void **state)
 	run_python("perf/gains.py", arguments);
 }
 
-static void the_example_is_what_commands_print(void **state)
+static void the_tutorial_shows_what_commands_print(void **state)
 {
 	char arguments[2048];
 
 	(void)state;
-	snprintf(arguments, sizeof(arguments), "'%s' '%s/docs/guide/example.md'", program_path(), program_source());
+	snprintf(arguments, sizeof(arguments), "'%s' '%s/docs/guide/tutorial.md'", program_path(), program_source());
 	run_python("tests/gates/example.py", arguments);
 }
 
@@ -59,7 +59,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gains_and_picture_are_what_the_commands_give),
-		cmocka_unit_test(the_example_is_what_commands_print),
+		cmocka_unit_test(the_tutorial_shows_what_commands_print),
 	};
 
 	return cmocka_run_group_tests(tests, program_find, NULL);
