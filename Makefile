@@ -321,8 +321,10 @@ UNITS := $(wildcard systemd/*.service)
 COMPLETIONS := $(patsubst docs/completion/%.bash,share/bash-completion/completions/%,$(wildcard docs/completion/*.bash)) \
 	share/zsh/site-functions/_tributary share/fish/vendor_completions.d/tributary.fish
 completion_of = docs/completion/$(notdir $(1))$(if $(findstring /bash-,$(1)),.bash)
-# Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
-DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/*.svg packaging/grafana/*.json perf/RESULTS.md perf/README.md perf/gains.py \
+# Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results; pages
+# name the examples of packaging/.
+DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/*.svg packaging/containers/* packaging/slurm/* \
+	packaging/kubernetes/*.yaml packaging/kubernetes/*/*.yaml packaging/grafana/*.json perf/RESULTS.md perf/README.md perf/gains.py \
 	perf/targets.tsv perf/results/* topo/README.md topo/*/* CONTRIBUTING.md tests/README.md $(foreach f,standin testbed vm,tests/$(f)/README.md))
 DOCS := share/doc/tributary
 # What `tributary bench` runs.
