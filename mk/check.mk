@@ -62,8 +62,9 @@ mpi_args = $(if $(GATES),'mpi/compare=CC='\''$(CC)'\'' tests/mpi/check $(O)' 'mp
 # What `tributary bench` and `tune --measure` are made of.
 bench_args = $(if $(GATES),'bench/bench=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_bench.py' 'bench/tune=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/bench/test_tune.py' 'bench/ranks=$(PYTHON) -B tests/gpu/test_gpu_tools.py')
 
-# What packaging/ has for Slurm: the scripts are run.
-clusters_args = $(if $(GATES),'clusters/slurm=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/clusters/test_slurm.py')
+# What packaging/ has for Slurm and Kubernetes: it is run, and compared with schemas.
+clusters_args = $(if $(GATES),'clusters/slurm=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/clusters/test_slurm.py' \
+	'clusters/kubernetes=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $$(packaging/python-with jsonschema yaml || echo $(PYTHON)) -B tests/clusters/test_kubernetes.py')
 
 # `tributary report` beside a model of its own.
 report_args = $(if $(GATES),'report/report=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/report/test_report.py')

@@ -6,9 +6,11 @@ DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/e
 	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
 	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libibverbs-dev=header:infiniband/verbs.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
 # Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's,
-# sums with MPI's, the message layer's rules are looked at in every state, the scripts for Slurm are read by shellcheck.
+# sums with MPI's, the message layer's rules are looked at in every state, the scripts for Slurm are read by
+# shellcheck, manifests for Kubernetes are compared with its schemas.
 DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
-	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc spin=spin shellcheck=shellcheck
+	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc spin=spin shellcheck=shellcheck \
+	python3-jsonschema=python:jsonschema python3-yaml=python:yaml
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
 # Only for `make check-vm`: virtual machines with SoftRoCE.  Debian's kernel is downloaded beside these (tests/vm/README.md).
@@ -19,7 +21,7 @@ DEPS_ARM64 := gcc-aarch64-linux-gnu=aarch64-linux-gnu-gcc qemu-user=qemu-aarch64
 # Only for `make check-packages`: what makes them, and an older system to try them in.
 DEPS_PACKAGES := python3-build=python:build python3-wheel=python:wheel python3-venv=python:ensurepip twine=twine \
 	debootstrap=debootstrap unzip=unzip debhelper=dh dpkg-dev=dpkg-buildpackage lintian=lintian rpm=rpmbuild rpmlint=rpmlint \
-	python3-kubernetes=python:kubernetes podman=podman
+	podman=podman
 
 # Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
 DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
