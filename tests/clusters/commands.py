@@ -2,6 +2,7 @@
 """The commands that manifests and scripts start, beside the options that the built programs have."""
 import functools
 import os
+import pathlib
 import re
 import subprocess
 
@@ -36,3 +37,13 @@ def check(argv):
             words.pop(0)
         elif equals and not takes:
             raise ValueError(f"{name} of {' '.join(names)} takes no value")
+
+
+def named_wrongly(page, folder):
+    """What a page in docs/guide says of packaging/FOLDER that is not so: paths that are not there, files that have no row in its table."""
+    text = pathlib.Path(ROOT, "docs", "guide", page).read_text()
+    rows = re.findall(r"^\| `([\w./-]+)` \|", text, re.M)
+    yield from (path for path in re.findall(r"\bpackaging/[\w./-]*\w", text) if not pathlib.Path(ROOT, path).exists())
+    inside = {p.name + "/" * p.is_dir() for p in pathlib.Path(ROOT, "packaging", folder).iterdir()} - {"kustomization.yaml", "namespace.yaml"}
+    yield from inside - set(rows)
+    yield from {row for row in rows if "." in row or "/" in row} - inside - {"/dev/shm"}

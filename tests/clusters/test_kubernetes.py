@@ -105,6 +105,12 @@ class Schemas(unittest.TestCase):
                     at(wrong, path[:-1])[path[-1]] = {"no": "such"} if not isinstance(value, dict) else [value]
                     self.assertNotEqual(faults_of(wrong), [], (name, path))
 
+    def test_the_page_names_the_manifests_and_kinds(self):
+        self.assertEqual(list(commands.named_wrongly("kubernetes.md", "kubernetes")), [])
+        kinds = {m["kind"] for name, found in MANIFESTS.items() if name.parts[0] == "examples" for m in found} - {"Service"}
+        self.assertEqual(len(kinds), 4)
+        self.assertLessEqual(kinds, set(re.findall(r"\w+", PAGE)))
+
     def test_the_page_names_the_versions(self):
         for source in SCHEMAS["sources"]:
             self.assertEqual(source["license"], "Apache-2.0")

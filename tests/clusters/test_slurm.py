@@ -121,6 +121,9 @@ class Slurm(unittest.TestCase):
         self.assertEqual(call[call.index("--") + 1], "torchrun")
         self.assertIn("--nnodes=2", call)
 
+    def test_the_page_names_the_scripts(self):
+        self.assertEqual(list(commands.named_wrongly("slurm.md", "slurm")), [])
+
     def test_shellcheck_has_no_complaint(self):
         if not shutil.which("shellcheck"):
             self.skipTest("shellcheck is not installed (Debian: shellcheck)")

@@ -141,6 +141,23 @@ static void what_installed_documents_link_to_is_installed(void **state)
 	assert_string_equal(text, "");
 }
 
+/* All of them, as they are: a kustomization names its neighbours. */
+static void examples_for_clusters_are_installed(void **state)
+{
+	static const char *const folders[] = { "kubernetes", "slurm", "containers" };
+	char line[2048];
+
+	(void)state;
+	need_installation();
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(line, sizeof(line),
+			 "diff -r '%s/packaging/%s' '%s/root/usr/share/doc/tributary/packaging/%s' 2>&1",
+			 program_source(), folders[i], program_folder(), folders[i]);
+		if (shell(line) != 0)
+			fail_msg("%s", text);
+	}
+}
+
 static void documents_that_man_pages_name_are_installed(void **state)
 {
 	char line[1024];
@@ -325,6 +342,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(documents_that_help_names_are_installed),
 		cmocka_unit_test(what_installed_documents_link_to_is_installed),
+		cmocka_unit_test(examples_for_clusters_are_installed),
 		cmocka_unit_test(documents_that_man_pages_name_are_installed),
 		cmocka_unit_test(documents_that_messages_name_are_installed),
 		cmocka_unit_test(what_the_readme_shows_is_installed),
