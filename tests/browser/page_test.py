@@ -97,10 +97,10 @@ class InBrowser(unittest.TestCase):
 # Texts of the picture that can be seen: [what it says, left, top, right, bottom].
 WORDS = """return [...document.querySelectorAll(".drawing:not([hidden]) text")].filter((node) => node.checkVisibility({ visibilityProperty: true }))
     .map((node) => [node.textContent, ...["left", "top", "right", "bottom"].map((side) => node.getBoundingClientRect()[side])])"""
-# How high they are on the screen, in px: the font's size, which does not depend on which font the system has.
-SIZES = """return [...document.querySelectorAll(".drawing:not([hidden]) text, .drawing:not([hidden]) tspan")]
-    .filter((node) => node.checkVisibility({ visibilityProperty: true }) && [...node.childNodes].some((child) => child.nodeType == Node.TEXT_NODE))
-    .map((node) => parseFloat(getComputedStyle(node).fontSize) * Math.hypot(node.getScreenCTM().b, node.getScreenCTM().d))"""
+# How large words are, in pixels of the screen: of a font, so that it is the same whichever is installed.
+SIZES = """return [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility({ visibilityProperty: true }) &&
+    [...node.childNodes].some((one) => one.nodeType === Node.TEXT_NODE && one.textContent.trim()))
+    .map((node) => parseFloat(getComputedStyle(node).fontSize) * (node instanceof SVGElement ? node.getScreenCTM().a : 1))"""
 # What is coloured by a number: [band, its words and how much of it is filled].
 BANDS = """const widths = (node) => {
     const lane = [...node.parentNode.querySelectorAll("path.bed, path.flow, path.stream")], at = lane.indexOf(node);
@@ -148,7 +148,7 @@ class EveryPage(InBrowser):
         for name in self.views():
             self.picture(f"narrow-{name}")
             self.assertLessEqual(self.browser.execute_script("return document.documentElement.scrollWidth"), 400)
-            self.assertGreaterEqual(min(self.browser.execute_script(SIZES)), 6.5)
+            self.assertGreaterEqual(min(self.browser.execute_script(SIZES)), 9)
             self.assert_words_stand_apart()
 
     def test_keys_reach_every_part_and_move_the_picture(self):
@@ -178,7 +178,7 @@ class EveryPage(InBrowser):
     def test_it_asks_for_nothing_and_complains_of_nothing(self):
         for _ in self.views():
             self.click("#as-table")
-            self.click("#as-picture")
+            self.click("#fit")
         errors = [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
         self.assertEqual(errors, [])
         requests = []
@@ -246,12 +246,12 @@ class Machine(EveryPage):
 
     def test_zoom_and_pan_move_the_picture_and_fit_brings_it_back(self):
         whole = self.view_box()
+        self.assertEqual(self.find("#fit").text, "Fit")
         self.click("#closer")
         closer = self.view_box()
         self.assertAlmostEqual(closer[2], whole[2] / 1.4, delta=1)
-        self.assertEqual(self.find("#level").text, "140 %")
         self.browser.execute_script(
-            "arguments[0].dispatchEvent(new WheelEvent('wheel', {deltaY: -400, clientX: 300, clientY: 500, cancelable: true}))",
+            "arguments[0].dispatchEvent(new WheelEvent('wheel', {deltaY: -400, ctrlKey: true, clientX: 300, clientY: 500, cancelable: true}))",
             self.find("#stage"),
         )
         self.assertLess(self.view_box()[2], closer[2])
@@ -267,10 +267,8 @@ class Machine(EveryPage):
         self.assertEqual(self.view_box(), whole)
 
     def test_the_table_has_the_numbers_and_sorts(self):
-        self.assertFalse(self.find("#tables").is_displayed())
         self.click("#as-table")
-        self.assertTrue(self.find("#tables").is_displayed())
-        self.assertFalse(self.find(".drawing").is_displayed())
+        self.assertLess(self.find("#tables").rect["y"] - self.browser.execute_script("return scrollY"), 500)
         rows = {row.find_elements(By.TAG_NAME, "td")[0].text: row.text for row in self.all("table.links tbody tr")}
         self.assertIn("12.4 9.00 24.0", rows["gpu5"])
         self.assertIn("x8 of x16", rows["switch:0000:81:00.0"])
@@ -406,9 +404,9 @@ class Sixteen(EveryPage):
     machine = ["--from", HERE.parents[1] / "topo" / "four-switch-16gpu" / "machine.topology"]
 
     def test_it_can_be_read(self):
-        self.assertGreater(min(self.browser.execute_script(SIZES)), 9)
+        self.assertGreaterEqual(min(self.browser.execute_script(SIZES)), 9)
         cpu0, cpu1 = (self.find(f'.drawing:not([hidden]) .cpu[aria-label^="{name}"] .box').rect for name in ("cpu0", "cpu1"))
-        self.assertGreater(cpu1["y"], cpu0["y"] + 300)
+        self.assertGreater(cpu1["y"], cpu0["y"] + 150)
         self.assertEqual(cpu0["x"], cpu1["x"])
         self.assertEqual(self.all(".drawing:not([hidden]) g.host .name")[-1].get_attribute("textContent"), "host 12")
 

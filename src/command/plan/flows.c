@@ -209,10 +209,10 @@ void channels_flows_headline(const struct channels_flows *flows, char *text, siz
 
 const char *channels_flow_colour(size_t flow)
 {
-	/* After Okabe and Ito; none is that of alarm. The later ones are lighter and darker kin. */
+	/* None is near a colour of loads or of alarm; neighbours differ in lightness, too. */
 	static const char *const colours[PLAN_CHANNELS_MAX] = {
-		"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#6b4fa0", "#b8a200", "#7a5c3e",
-		"#4a90d9", "#f3c56b", "#5fc7a6", "#e3aecb", "#a5d8f5", "#a592cf", "#d9cc5c", "#b39a80",
+		"#00876a", "#cc79a7", "#5b3f96", "#a07a50", "#3d4a2a", "#a592cf", "#7d1f5c", "#5fc7a6",
+		"#5c3d24", "#e3aecb", "#00544c", "#9bb36b", "#2b1d52", "#b39a80", "#5f7a3a", "#c9b8e8",
 	};
 
 	return colours[flow % PLAN_CHANNELS_MAX];

@@ -29,6 +29,7 @@ enum {
 };
 
 static const char *const bands[BANDS] = { "below 20 %", "20 to 40 %", "40 to 60 %", "60 to 85 %", "85 % and more" };
+static const double middles[BANDS] = { 0.1, 0.3, 0.5, 0.72, 1 };
 
 /* Of the colours of view.h: from the best to the worst; what has no known capacity that of what is not measured. */
 static enum view_band band_of(double share)
@@ -140,11 +141,12 @@ static void put_pips(const struct picture *picture)
 			double x = box->x + box->width - PIP_RADIUS - 6 - aside, y = box->y + PIP_RADIUS + 7;
 			char text[8];
 
-			fprintf(picture->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"/>\n", x, y,
+			fprintf(picture->out, "<g class=\"pip\"><circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"/>\n", x, y,
 				PIP_RADIUS, channels_flow_colour(i));
 			snprintf(text, sizeof(text), "%u", (unsigned)(place + 1));
 			picture_text(picture, x, y + 3.6, 10,
-				     "class=\"pip\" fill=\"#fff\" font-weight=\"700\" text-anchor=\"middle\"", text);
+				     "fill=\"#fff\" font-weight=\"700\" text-anchor=\"middle\"", text);
+			fputs("</g>\n", picture->out);
 		}
 		fputs("</g>\n", picture->out);
 	}
@@ -156,10 +158,10 @@ static void put_legend(struct picture *picture)
 	const struct channels_flows *flows = picture->content->arg;
 	char words[WORDS_BYTES], line[WORDS_BYTES + 32], class[40];
 
-	picture_legend(picture, NULL, -1, "", 0, "load of each direction, by width and colour:");
+	picture_legend(picture, NULL, -1, "", 0, "load of each direction, how far it is filled:");
 	for (int band = 0; band < BANDS; band++) {
-		snprintf(class, sizeof(class), "stream band-%d", band);
-		picture_legend(picture, class, -1, view_band_colour((enum view_band)band), 9, bands[band]);
+		snprintf(class, sizeof(class), "load band-%d", band);
+		picture_legend_load(picture, class, view_band_colour((enum view_band)band), middles[band], bands[band]);
 	}
 	picture_legend(picture, NULL, -1, "", 0, "stripe: a channel's part; numbers: its order of GPUs");
 	for (size_t i = 0; i < flows->count; i++) {

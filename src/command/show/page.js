@@ -15,8 +15,7 @@ const { title, summary, views } = formats[data.format.split(" ")[0]]();
 const several = views.length > 1;
 const button = (id, text, more) => make("button", { id, ...more }, text);
 const card = make("div", { id: "card", role: "status" }), stage = make("div", { id: "stage" });
-const level = make("span", { id: "level" }), tables = make("section", { id: "tables", hidden: "" });
-const picture = make("section", { id: "picture" }, stage);
+const tables = make("section", { id: "tables" }), picture = make("section", { id: "picture" }, stage);
 
 document.body.replaceChildren(
 	make("header", {},
@@ -25,43 +24,100 @@ document.body.replaceChildren(
 		make("nav", {}, several ? make("div", { class: "group", id: "views" },
 			views.map((view, i) => button(undefined, view.name, { "data-show": i }))) : null,
 		make("div", { class: "group", id: "zoom" }, button("farther", "−", { title: "farther (-)" }),
-			button("fit", level, { title: "all of it (0)" }), button("closer", "+", { title: "closer (+)" })),
-		make("div", { class: "group" }, button("as-picture", "Picture"), button("as-table", "Table")),
-		button("theme", "Dark", { title: "light or dark" }))),
+			button("fit", "Fit", { title: "all of it (0)" }), button("closer", "+", { title: "closer (+); or Ctrl and the wheel" })),
+		button("as-table", "Tables", { title: "the figures, below the picture" }),
+		button("theme", "◐", { title: "light or dark", "aria-label": "dark" }))),
 	make("main", {}, picture, tables), card);
 const byId = (id) => document.getElementById(id);
-let shown = -1, box, full, svg;
+const legendNow = () => picture.querySelector(`.legend[data-view="${shown}"]`);
+let shown = -1, box, full, whole, svg;
+
+/* ---- words that can be read ---- */
+
+/*
+ * A word that would be less than this many pixels high is drawn larger, and left out where it has no room: those of more weight
+ * come first, and the least has to fit nearly as it is. It stays within the box that it stands in, and off all others and the links.
+ */
+const LEAST_PX = 9.05, labels = new Map();
+const offsetOf = (node) => node.closest("[data-side]")?.dataset.side.split(" ").map(Number) ?? [0, 0];
+const boundsOf = (node) => {
+	const { x, y, width, height } = node.getBBox(), half = node.matches("path") ? Number(node.getAttribute("stroke-width")) / 2 : 0;
+	const [wide, high] = [width ? 0 : half, height ? 0 : half];
+	const slack = node.matches("text") ? height * 0.14 : 0, [dx, dy] = offsetOf(node); /* above and below the letters */
+	return { left: dx + x - wide, top: dy + y - high + slack, right: dx + x + width + wide, bottom: dy + y + height + high - slack };
+};
+const isIn = (a, b) => a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom;
+const isOver = (a, b) => Math.min(a.right, b.right) > Math.max(a.left, b.left) && Math.min(a.bottom, b.bottom) > Math.max(a.top, b.top);
+const labelsOf = (drawing) => {
+	const solid = [...drawing.querySelectorAll(".box, .row, .trough, .bed:not([d*=C])")].map(boundsOf);
+	const weights = [".sign", ".alarm", ".name, .on-bar, .strong", ".rate, .words", "*"];
+	return [...drawing.querySelectorAll(".sign, .pip, text")].filter((node) => !node.parentNode.closest(".legend, .head, .sign, .pip"))
+		.map((node) => {
+			const text = node.matches("text") ? node : node.querySelector("text"), at = boundsOf(node);
+			const middle = { left: (at.left + at.right) / 2, top: (at.top + at.bottom) / 2 };
+			const isAround = (one) => isIn({ ...middle, right: middle.left, bottom: middle.top }, one);
+			const end = { start: at.left, end: at.right }[node.matches("text") ? getComputedStyle(text).textAnchor : ""] ?? middle.left;
+			return { node, at, x: end, y: middle.top, size: parseFloat(getComputedStyle(text).fontSize), around: solid.filter(isAround),
+				off: node.matches(".sign") ? [] : solid.filter((one) => !isAround(one)), weight: weights.findIndex((of) => node.matches(of)) };
+		}).sort((a, b) => a.weight - b.weight || b.size - a.size);
+};
+const moved = (a, dx, dy) => ({ left: a.left + dx, right: a.right + dx, top: a.top + dy, bottom: a.bottom + dy });
+/* As far as it takes to be in a box. */
+const into = (a, around) => moved(a, Math.max(0, around.left + 2 - a.left) + Math.min(0, around.right - 2 - a.right),
+	Math.max(0, around.top + 2 - a.top) + Math.min(0, around.bottom - 2 - a.bottom));
+const legible = () => {
+	const scale = stage.clientWidth / box.width, taken = [];
+	if (!labels.has(svg))
+		labels.set(svg, labelsOf(svg));
+	const all = labels.get(svg), isSmall = all.some((label) => label.size * scale < LEAST_PX);
+	const page = { left: full.x, right: full.x + full.width, top: full.y, bottom: full.y + full.height };
+	for (const { node, at, x, y, size, around, off, weight } of all) {
+		const k = Math.max(1, LEAST_PX / (size * scale)), [dx, dy] = offsetOf(node);
+		const larger = { left: x - (x - at.left) * k, right: x + (at.right - x) * k, top: y - (y - at.top) * k, bottom: y + (at.bottom - y) * k };
+		const now = k === 1 ? at : [page, ...around].reduce(into, larger), isClear = (one) => !isOver(now, one);
+		const fits = !isSmall || ((k === 1 || ((weight < 4 || k < 1.4) && around.every((one) => isIn(now, one)) && off.every(isClear))) && (taken.every(isClear) || node.closest(".many")));
+		node.classList.toggle("crowded", !fits);
+		if (k > 1)
+			node.setAttribute("transform", `translate(${x - dx + now.left - larger.left} ${y - dy + now.top - larger.top}) scale(${
+				k.toFixed(3)}) translate(${dx - x} ${dy - y})`);
+		else
+			node.removeAttribute("transform");
+		if (fits && !node.closest(".many"))
+			taken.push(now);
+	}
+};
 
 /* ---- zoom and pan: the view box is the state ---- */
 
 const setBox = (x, y, width) => {
-	box = { x, y, width: Math.min(Math.max(width, full.width / 24), full.width * 2) };
-	box.height = box.width * full.height / full.width;
+	box = { x, y, width: Math.min(Math.max(width, full.width / 24), 2 * whole) };
+	box.height = box.width * stage.clientHeight / stage.clientWidth;
 	svg.setAttribute("viewBox", [box.x, box.y, box.width, box.height].map((n) => n.toFixed(2)).join(" "));
-	level.textContent = Math.round(100 * full.width / box.width) + " %";
+	stage.classList.toggle("whole", box.width >= whole * 0.999);
+	legible();
 };
-const fit = () => setBox(full.x, full.y, full.width);
 /*
- * At first: all of it, though no larger than need be; or, where that cannot be read, its beginning. The height of a long one is no
- * reason to make it small.
+ * All of it, though no larger than need be, in what the header and the legend leave of the window. Drawings of the viewer are as wide
+ * as the window, and need no more than their height.
  */
-const start = () => {
-	const { clientWidth, clientHeight } = stage, whole = Math.min(clientWidth / full.width, clientHeight / full.height);
-	if (!whole || (whole >= 0.7 && whole <= 1.6))
-		return fit();
-	const scale = whole > 1.6 ? 1.6 : Math.min(1, Math.max(0.7, clientWidth / full.width));
-	const width = full.width * whole / scale, middle = (room, of) => Math.min(room / scale, of) / 2;
-	setBox(full.x + middle(clientWidth, full.width) - width / 2,
-		full.y + middle(clientHeight, full.height) - width * full.height / full.width / 2, width);
+const fit = () => {
+	const room = Math.max(220, innerHeight - stage.getBoundingClientRect().top - scrollY - legendNow().offsetHeight);
+	const least = drawings.includes(svg) ? 0 : isNarrow ? 1 : 0.75, scale = Math.min(stage.clientWidth / full.width, 1.6, Math.max(room / full.height, least));
+	stage.style.height = `${Math.ceil(full.height * scale)}px`;
+	whole = stage.clientWidth / scale;
+	setBox(full.x + (full.width - whole) / 2, full.y, whole);
 };
 const toPicture = (x, y) => new DOMPoint(x, y).matrixTransform(svg.getScreenCTM().inverse());
 const zoomAt = (point, factor) => {
-	const width = Math.min(Math.max(box.width / factor, full.width / 24), full.width * 2), k = width / box.width;
+	const width = Math.min(Math.max(box.width / factor, full.width / 24), whole * 2), k = width / box.width;
 	setBox(point.x - (point.x - box.x) * k, point.y - (point.y - box.y) * k, width);
 };
 const zoom = (factor) => zoomAt({ x: box.x + box.width / 2, y: box.y + box.height / 2 }, factor);
 
+/* Without Ctrl the wheel moves the page. */
 stage.addEventListener("wheel", (event) => {
+	if (!event.ctrlKey)
+		return;
 	event.preventDefault();
 	zoomAt(toPicture(event.clientX, event.clientY), Math.exp(-event.deltaY * (event.deltaMode ? 0.03 : 0.0015)));
 }, { passive: false });
@@ -156,10 +212,10 @@ const linkNode = (i) => svg.querySelector(`[data-link="${i}"]`);
 
 /* The legend of a drawing, as text that wraps. An item that stands for a flow shows it alone. */
 const takeLegend = (view) => [...view.drawing.querySelectorAll(".legend .item")].map((item) => {
-	const { flow } = item.dataset, sample = item.querySelector("path");
-	sample?.setAttribute("d", "M0 12h36");
+	const { flow } = item.dataset, samples = [...item.querySelectorAll("path")], sample = samples[0];
+	const [x, y] = sample?.getAttribute("d").match(/[\d.]+/g) ?? [];
 	const made = make(flow ? "button" : "span", { class: flow ? "item channel" : "item", "data-flow": flow },
-		sample && make("svg", { width: 36, height: 24 }, sample), make("span", {}, item.textContent));
+		sample && make("svg", { width: 36, height: 24, viewBox: `${x} ${y - 12} 36 24` }, samples), make("span", {}, item.textContent));
 	if (flow)
 		attach(made, () => {
 			fill(view.flow(Number(flow)), [`.flow-${flow}`], "one-flow");
@@ -201,26 +257,18 @@ const showView = (i) => {
 		node.toggleAttribute("hidden", Number(node.dataset.view) !== i);
 	for (const one of document.querySelectorAll("[data-show]"))
 		one.setAttribute("aria-pressed", String(Number(one.dataset.show) === i));
-	start();
+	fit();
 	hide();
 };
 for (const one of document.querySelectorAll("[data-show]"))
 	one.addEventListener("click", () => showView(Number(one.dataset.show)));
 
-const choose = (table) => {
-	hide();
-	picture.hidden = table;
-	tables.hidden = !table;
-	byId("as-picture").setAttribute("aria-pressed", String(!table));
-	byId("as-table").setAttribute("aria-pressed", String(table));
-	byId("zoom").style.visibility = table ? "hidden" : "";
-};
 const showInPicture = (link) => {
-	choose(false);
+	scrollTo(0, 0);
 	linkNode(link).focus();
 };
-byId("as-picture").addEventListener("click", () => choose(false));
-byId("as-table").addEventListener("click", () => choose(true));
+byId("as-table").addEventListener("click", () => tables.scrollIntoView());
+addEventListener("resize", () => fit());
 
 const dark = (on) => {
 	document.documentElement.classList.toggle("dark", on);
@@ -232,4 +280,3 @@ system.addEventListener("change", () => dark(system.matches));
 byId("theme").addEventListener("click", () => dark(!document.documentElement.classList.contains("dark")));
 
 showView(0);
-choose(false);

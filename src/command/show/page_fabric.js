@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters: the fabric as a map, the cases of a simulation as bars, and its fullest links over time. */
 
-const stepOf = (value, steps) => steps.filter((step) => value >= step).length;
 const gbits = (Bps) => Bps ? `${digits(Bps * 8 / 1e9)} Gbit/s` : "?";
 
 /*
@@ -11,14 +10,15 @@ const gbits = (Bps) => Bps ? `${digits(Bps * 8 / 1e9)} Gbit/s` : "?";
  * above what hangs below it, which goes on in another row where there is no room. Parts have the numbers of the two lists.
  */
 const drawMap = (switches, ends, y0) => {
-	const BAR = 24, UPLINK = 48, GAP = 14, ROW = 20, SQUARE = 16;
+	const BAR = 24, UPLINK = 48, GAP = isNarrow ? 4 : 14, ROW = 20, SQUARE = 16;
 	const kids = new Map(switches.map((at) => [at.name, []])), below = new Map(switches.map((at) => [at.name, []]));
 	for (const at of switches)
 		kids.get(at.parent)?.push(at);
 	ends.forEach((end, number) => below.get(end.leaf).push({ ...end, number }));
 	const leaves = switches.filter((at) => below.get(at.name).length || !kids.get(at.name).length).length;
 	const isCoarse = ends.length > 128 || leaves > 3 * Math.floor((WIDTH + GAP) / (172 + GAP)) || Math.max(...[...below.values()].map((list) => list.length)) > 24;
-	const cell = Math.min(WIDTH, Math.max(isCoarse ? 84 : 172, Math.min(236, WIDTH / leaves - GAP)));
+	const cell = Math.min(WIDTH, Math.max(isCoarse ? isNarrow ? 40 : 84 : 172, Math.min(236, WIDTH / leaves - GAP)));
+	const pad = cell < 60 ? 3 : 10;
 	const fastest = Math.max(1, ...switches.flatMap((at) => [at.up.Bps, at.down.Bps]));
 	const bed = (lane) => lane.Bps ? 4 + Math.min(14, cell / 10) * Math.sqrt(lane.Bps / fastest) : 8;
 
@@ -26,15 +26,16 @@ const drawMap = (switches, ends, y0) => {
 		const [up, down] = [bed(at.up), bed(at.down)];
 		const lane = ({ share, band, Bps }, left, width) => [
 			rect(left, y, width, UPLINK, { class: Bps ? "trough" : "unknown" }),
-			Bps && share > 0 ? rect(left + width * (1 - share) / 2, y, width * share, UPLINK, { class: `band-${band}` }) : null];
-		return [...lane(at.up, x + 10, up), ...lane(at.down, x + 14 + up, down),
-			at.lines.map((line, i) => words(x + 22 + up + down, y + UPLINK / 2 + 4 + 15 * (i - (at.lines.length - 1) / 2), line))];
+			Bps && share > 0 ? rect(left, y + UPLINK * (1 - share), width, UPLINK * share, { class: `band-${band}` }) : null];
+		return [...lane(at.up, x + pad, up), ...lane(at.down, x + pad + 4 + up, down),
+			at.lines.map((line, i) => words(x + pad + (pad < 10 ? 7 : 12) + up + down, y + UPLINK / 2 + 4 + 15 * (i - (at.lines.length - 1) / 2), line))];
 	};
 	/* "pod1-leaf2" below pod1 is leaf2. */
 	const shortName = (at) => isCoarse && at.parent && at.name.startsWith(`${at.parent}-`) ? at.name.slice(at.parent.length + 1) : at.name;
 	const switchPart = (at, isMore, x, y, width, uplink) => make("g", { class: "link switch", "data-link": switches.indexOf(at) },
 		make("title", {}, at.name), uplink ? lanesOf(at, x, y - UPLINK) : [], rect(x, y, width, BAR, { class: "box", rx: 6 }),
-		words(x + 10, y + 16, clip(shortName(at) + (!isMore ? "" : width > cell ? ", continued" : " …"), width - 14), { class: "words on-bar" }));
+		words(x + pad, y + 16, clip(shortName(at) + (!isMore ? "" : width > cell ? ", continued" : " …"), width - pad),
+			{ class: "words on-bar", style: pad < 10 ? "font-size:10px" : null }));
 	const part = (end, ...inside) => make("g", { class: `vertex${end.isAggregator ? " aggregator" : ""}`, "data-vertex": end.number },
 		make("title", {}, end.name), inside);
 	const wide = Math.max(0, ...ends.map((end) => end.text.length)) * LETTER;
@@ -43,8 +44,8 @@ const drawMap = (switches, ends, y0) => {
 		const room = left - x - 10 - (end.isSlow ? 36 : 0);
 		return part(end, rect(x, y, cell, ROW - 2, { class: "row", rx: 4 }),
 			words(x + 6, y + 13, clip((end.isAggregator ? "Σ " : "") + end.name, room)),
-			bars ? end.lanes.map((lane, i) => [rect(left, y + 3 + 7 * i, 34, 5, { class: "trough" }),
-				rect(left, y + 3 + 7 * i, 34 * lane.share, 5, { class: `band-${lane.band}` })]) : [],
+			bars ? end.lanes.map((lane, i) => [rect(left + 18 * i, y + 2.5, 16, 13, { class: "trough" }),
+				rect(left + 18 * i, y + 2.5 + 13 * (1 - lane.share), 16, 13 * lane.share, { class: `band-${lane.band}` })]) : [],
 			end.isSlow ? words(left - 6, y + 13, "slow", { class: "words alarm", "text-anchor": "end" }) : [],
 			words(right, y + 13, end.text, { "text-anchor": "end" }));
 	};
@@ -150,7 +151,7 @@ const showCluster = () => {
 	many(data.aggregators.length, "aggregator")].join(" · "), views: [{
 		headline, drawing: scene(map.bottom, map.nodes, [[null, "oversubscription (hosts' rates over the uplink):"],
 			...["1:1 and less", "to 2:1", "to 4:1", "to 8:1", "more"].map((text, band) => [`stream band-${band}`, text]),
-			["unknown", "not known"], [null, "thickness: rate, up at the left · Σ aggregator"]]),
+			["unknown", "not known"], [null, "width: rate, up at the left · Σ aggregator"]]),
 		tables: [
 			table("switches", "Switches", ["switch", "above it", "#uplink up", "#uplink down", "#hosts below", "#oversubscription",
 				"#roots"], data.switches.map((at, i) => [at.name, at.parent ?? "", at.parent === null ? "" : gbits(at.up_rate_Bps),
@@ -172,7 +173,6 @@ const showCluster = () => {
 const caseName = (one) => [one.algorithm || data.collective, one.order && `order ${one.order}`].filter(Boolean).join(", ");
 const isBound = (one) => one.form === "lower-bound";
 const caseTime = (one) => (isBound(one) ? "at least " : "") + time(one.time_s);
-const loadBand = (load) => stepOf(load, [0.2, 0.4, 0.6, 0.85]);
 
 /* How long each case takes; what is only a bound has an open end. */
 const drawCases = () => {
@@ -229,7 +229,7 @@ const drawTimeline = (one, links, first, y0) => {
 			rect(0, y, WIDTH, HIGH, { class: "trough" }), make("path", { class: `band-${loadBand(load)}`, d: `M0 ${y + HIGH}${steps.join("")}V${y + HIGH}Z` }),
 			spans.map((span) => band(span, y + HIGH + 2 + STRIP * span.k, STRIP - 1))];
 	};
-	const ticks = (WIDTH < 600 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [make("path", { class: "tick", d: `M${WIDTH * part} ${top + 20}V${end}` }),
+	const ticks = (isNarrow ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [make("path", { class: "tick", d: `M${WIDTH * part} ${top + 20}V${end}` }),
 		words(WIDTH * part, end + 14, part ? time(one.time_s * part) : "0", { "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" })]);
 	return one.timeline.length ? { bottom: end + 24, nodes: [...ticks.flat(), ...nodes, words(0, y0 + 12, `The fullest links over time${strips ? "; strips: phases" : ""}`, { class: "words strong" }),
 		...lines.flatMap(line)], phases } : { bottom: top, nodes: [], phases: [] };
@@ -247,7 +247,7 @@ const showSimulation = () => {
 		["link", "kind", "#capacity", "#over a rank's bytes", "#busy", "load"], [...one.links].sort((a, b) => b.load - a.load).slice(0, LINKS_MAX)
 			.map((link) => [link.name, link.kind, { text: link.capacity_Bps ? gbits(link.capacity_Bps) : "?", value: link.capacity_Bps ?? 0 },
 				digits(link.bytes / data.bytes), { text: time(link.busy_s), value: link.busy_s },
-				{ text: `${digits(100 * link.load)} %`, value: link.load, parts: meter(link.load, `band-${loadBand(link.load)}`) }]));
+				{ text: `${digits(100 * link.load)} %`, value: link.load, parts: gauge(link.load, loadBand(link.load)) }]));
 	const phasesTable = (one) => one.jobs.some((job) => job.phases.length) ? table("phases", "Phases", ["phase", "link", "#from, ms", "#to, ms", "#bytes", "#messages"],
 		phasesOf(one).slice(0, LINKS_MAX).flatMap((span) => [{ ...span, link: "all" }, ...span.links].map((on) => [span.name, on.link,
 			...[on.start_s, on.end_s].map((s) => digits(s * 1e3)), { text: size(on.bytes), value: on.bytes }, String(on.messages)]))) : [];
@@ -284,9 +284,8 @@ const showSimulation = () => {
 			rows: [["all", spanWords(span)], ...span.links.map((on) => [on.link, spanWords(on)])] });
 		return {
 			name: caseName(one), headline: `${caseName(one)}: ${caseTime(one)}, ${isBound(one) ? "at most " : ""}${rate(one.busbw_Bps)} of bus bandwidth`,
-			drawing: scene(line.bottom, [...map.nodes, ...line.nodes], [[null, "bytes over what the link could have carried:"],
-				...["below 20 %", "20 to 40 %", "40 to 60 %", "60 to 85 %", "85 % and more"].map((text, band) => [`stream band-${band}`, text]),
-				[null, "thickness: rate · up or out at the left or above · Σ aggregator"]]),
+			drawing: scene(line.bottom, [...map.nodes, ...line.nodes], [[null, "load, bytes over what the link could have carried:"],
+				...loadLegend, [null, "width: rate · up or out at the left · Σ aggregator"]]),
 			tables: [cases(), phasesTable(one), linksOf(one)], link: cards.link,
 			vertex: (i) => i < ends.length ? cards.vertex(i) : phaseCard(line.phases[i - ends.length], i),
 		};

@@ -84,7 +84,7 @@ const showRates = () => {
 	const shareCell = (link, i) => {
 		const lane = worse(link), stream = drawing.querySelectorAll(`[data-link="${i}"] .stream`)[lane === link.up ? 0 : 1];
 		return lane ? { text: `${lane.provenance === "at_least" ? "≥" : ""}${(lane.share_of_nominal * 100).toFixed(0)} %`,
-			value: lane.share_of_nominal * 100, parts: meter(lane.share_of_nominal, stream.classList[1]) } : { text: "", value: 9999 };
+			value: lane.share_of_nominal * 100, parts: gauge(lane.share_of_nominal, stream.classList[1].slice(5)) } : { text: "", value: 9999 };
 	};
 	const linkRow = (link, i) => [link.lower, link.upper, { value: link.description, parts: [link.description + " ",
 		link.degraded && make("span", { class: "warn" }, link.degraded), isBottleneck(link) && make("span", { class: "tag" }, "bottleneck"),
@@ -131,7 +131,7 @@ const showPlan = () => {
 		const loadRow = (load) => {
 			const lane = lanes.get(load.name), most = lane ? capacity(lane) : GBps(load.capacity_Bps);
 			return [load.name, String(load.crossings), GBps(load.load_Bps), most, load.share === null ? { text: "", value: -1 } :
-				{ text: percent(load.share), value: load.share * 100, parts: meter(load.share, load.full ? "full" : "band-0") }];
+				{ text: percent(load.share), value: load.share * 100, parts: gauge(load.share, loadBand(load.share)) }];
 		};
 		const hopRows = graph.channels.flatMap((channel, i) => channel.hops.map((hop) => [String(i), hop.from, hop.to, hop.class,
 			hop.way === "host" ? "through host memory" : "direct"]));

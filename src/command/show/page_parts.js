@@ -10,7 +10,7 @@ const drawings = [...document.querySelectorAll("body > svg")];
 
 /* ---- elements ---- */
 
-const SVG = new Set(["svg", "g", "path", "rect", "text", "title"]);
+const SVG = new Set(["svg", "g", "path", "rect", "text", "title", "style"]);
 const make = (name, attributes, ...inside) => {
 	const node = SVG.has(name) ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
 	for (const [key, value] of Object.entries(attributes ?? {}))
@@ -19,8 +19,17 @@ const make = (name, attributes, ...inside) => {
 	node.append(...inside.flat(Infinity).filter((one) => one !== undefined && one !== null));
 	return node;
 };
-const meter = (share, className) => make("span", { class: "meter" },
-	make("b", { class: className, style: `width:${Math.min(share, 1) * 100}%` }));
+
+/*
+ * A load, as pictures, tables and legends have it: how high a trough is filled, and the colour of its step. Lanes of the drawings of
+ * --svg are filled across.
+ */
+const LOADS = ["below 20 %", "20 to 40 %", "40 to 60 %", "60 to 85 %", "85 % and more"];
+const stepOf = (value, steps) => steps.filter((step) => value >= step).length;
+const loadBand = (load) => stepOf(load, [0.2, 0.4, 0.6, 0.85]);
+const loadLegend = LOADS.map((text, band) => [`load band-${band}`, text, [0.1, 0.3, 0.5, 0.72, 1][band]]);
+const gauge = (share, band) => make("span", { class: "gauge" },
+	make("b", { class: `band-${band}`, style: `height:${Math.min(share, 1) * 100}%` }));
 
 /*
  * A table that sorts by its columns. heads: "#rate" is one of numbers. A cell is a text, or { text, value, parts }: what it sorts
@@ -52,7 +61,7 @@ const table = (name, title, heads, rows, links) => {
 		if (row)
 			showInPicture(row.dataset.row);
 	});
-	return [make("h2", {}, title), make("table", { class: name }, make("thead", {}, head), body)];
+	return [make("h2", {}, title), make("div", { class: "wide" }, make("table", { class: name }, make("thead", {}, head), body))];
 };
 
 /* ---- numbers in words ---- */
@@ -77,9 +86,14 @@ const known = { unknown: "unknown", assumed: "assumed", nominal: "nominal", at_l
 /* ---- drawings of the viewer ---- */
 
 const WIDTH = Math.max(360, Math.min(1280, innerWidth - 32)), LETTER = 7.2; /* of words of 12 pixels */
+const isNarrow = WIDTH < 600;
 const words = (x, y, text, more) => make("text", { x, y, class: "words", ...more }, text);
 const rect = (x, y, width, height, more) => make("rect", { x, y, width, height, ...more });
 const clip = (text, room) => text.length * LETTER <= room ? text : text.slice(0, Math.max(1, Math.floor(room / LETTER) - 1)) + "…";
+/* legend: [class of the sample, words, how high it is filled if it is a load]. */
+const sampleOf = (className, share) => share === undefined ? make("path", { class: className, d: "M0 0h36", "stroke-width": 9 }) :
+	[make("path", { class: "bed", d: "M0 0h36", "stroke-width": 13 }),
+		make("path", { class: className, d: `M0 ${6.5 - 6.5 * share}h36`, "stroke-width": 13 * share })];
 const scene = (height, nodes, legend, width = WIDTH) => make("svg", { "data-scene": `-12 -12 ${width + 24} ${height + 24}` }, nodes,
-	make("g", { class: "legend" }, legend.map(([className, text]) => make("g", { class: "item" },
-		className ? make("path", { class: className, d: "M0 0h36", "stroke-width": 9 }) : null, make("text", {}, text)))));
+	make("g", { class: "legend" }, legend.map(([className, text, share]) => make("g", { class: "item" },
+		className ? sampleOf(className, share) : null, make("text", {}, text)))));

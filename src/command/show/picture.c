@@ -21,6 +21,7 @@ enum {
 	LEAST_WIDTH = 940,
 	LEGEND_LINE = 26,
 	SWATCH = 36,
+	LOAD_HEIGHT = 13,
 	ARROW_STEP = 28,
 	LEAST_ARROW = 3, /* thickness of a lane that has arrows */
 };
@@ -93,11 +94,12 @@ void picture_pill(const struct picture *picture, double x, double y, bool centre
 	if (centred)
 		x -= width / 2;
 	fprintf(picture->out,
-		"<rect class=\"pill\" x=\"%.1f\" y=\"%.1f\" width=\"%.0f\" height=\"16\" rx=\"8\" fill=\"" PICTURE_ALARM
+		"<g class=\"sign\"><rect class=\"pill\" x=\"%.1f\" y=\"%.1f\" width=\"%.0f\" height=\"16\" rx=\"8\" fill=\"" PICTURE_ALARM
 		"\"/>\n",
 		x, y, width);
 	picture_text(picture, x + width / 2, y + 11.5, 10,
 		     "class=\"pill-text\" fill=\"#fff\" font-weight=\"700\" text-anchor=\"middle\"", word);
+	fputs("</g>\n", picture->out);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ lanes */
@@ -420,8 +422,16 @@ static void put_head(const struct picture *picture)
 	fputs("</g>\n", picture->out);
 }
 
-void picture_legend(struct picture *picture, const char *class, int flow, const char *colour, double thickness,
-		    const char *words)
+static void put_sample(const struct picture *picture, const char *class, const char *colour, double y, double thickness)
+{
+	fprintf(picture->out,
+		"<path class=\"%s\" d=\"M%.1f %.1fh%d\" fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\"/>", class,
+		picture->legend_x, y, SWATCH, colour, thickness);
+}
+
+/* level: the height that is filled of a bed, from below; 0: there is no bed. */
+static void put_item(struct picture *picture, const char *class, int flow, const char *colour, double thickness,
+		     double level, const char *words)
 {
 	double swatch = class ? SWATCH + 8 : 0, width = swatch + (double)term_width(words) * 12 * LETTER + 24;
 	char mark[32];
@@ -432,16 +442,29 @@ void picture_legend(struct picture *picture, const char *class, int flow, const 
 	}
 	if (!picture->measuring) {
 		fprintf(picture->out, "<g class=\"item\"%s>", flow_mark(flow, mark));
+		if (level > 0)
+			put_sample(picture, "bed", BED, picture->legend_y, thickness);
 		if (class)
-			fprintf(picture->out,
-				"<path class=\"%s\" d=\"M%.1f %.1fh%d\" fill=\"none\" stroke=\"%s\" "
-				"stroke-width=\"%.1f\"/>",
-				class, picture->legend_x, picture->legend_y, SWATCH, colour, thickness);
+			put_sample(picture, class, colour,
+				   picture->legend_y + (level > 0 ? (thickness - level) / 2 : 0),
+				   level > 0 ? level : thickness);
 		picture_text(picture, picture->legend_x + swatch, picture->legend_y + 4, 12,
 			     class ? "class=\"rate\" fill=\"" PICTURE_INK "\"" : soft_style, words);
 		fputs("</g>\n", picture->out);
 	}
 	picture->legend_x += width;
+}
+
+void picture_legend(struct picture *picture, const char *class, int flow, const char *colour, double thickness,
+		    const char *words)
+{
+	put_item(picture, class, flow, colour, thickness, 0, words);
+}
+
+void picture_legend_load(struct picture *picture, const char *class, const char *colour, double share,
+			 const char *words)
+{
+	put_item(picture, class, -1, colour, LOAD_HEIGHT, LOAD_HEIGHT * share, words);
 }
 
 static void put_legend(struct picture *picture, double y, bool measuring)

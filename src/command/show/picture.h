@@ -65,6 +65,9 @@ void picture_pill(const struct picture *picture, double x, double y, bool centre
 /* A sample of a stripe and what it means; without a class, words alone. */
 void picture_legend(struct picture *picture, const char *class, int flow, const char *colour, double thickness,
 		    const char *words);
+/* A load: a bed that is filled so far. */
+void picture_legend_load(struct picture *picture, const char *class, const char *colour, double share,
+			 const char *words);
 /* Text for XML and HTML. */
 void picture_escape(const char *text, FILE *out);
 
