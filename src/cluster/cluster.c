@@ -104,7 +104,12 @@ static int read_switch(struct reader *reader)
 	if (r < 0 || !values.at[PARENT].at)
 		return r;
 	r = switch_of(reader, &values.at[PARENT], &parent);
-	return r < 0 ? r : cluster_draft_parent(reader->draft, &values.at[PARENT], index, parent);
+	if (r == 0 && parent == index)
+		return cluster_fail(reader->text->diag, &values.at[PARENT], "the switch %.*s would be below itself",
+				    (int)name.bytes, name.at);
+	if (r == 0)
+		at->parent = parent;
+	return r;
 }
 
 /* host LIST leaf=SWITCH [rate=RATE] */

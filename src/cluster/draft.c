@@ -125,23 +125,6 @@ int cluster_draft_aggregator(struct cluster_draft *draft, const struct cluster_w
 	return 0;
 }
 
-int cluster_draft_parent(struct cluster_draft *draft, const struct cluster_word *where, int child, int parent)
-{
-	int above = parent, depth = 0;
-
-	if (draft->switches[child].parent != CLUSTER_NONE)
-		return cluster_fail(draft->diag, where, "the switch %s is below %s already: it can be below one alone",
-				    draft->names + draft->switches[child].name,
-				    draft->names + draft->switches[draft->switches[child].parent].name);
-	for (; above != CLUSTER_NONE && above != child && depth < CLUSTER_SWITCHES_MAX; depth++)
-		above = draft->switches[above].parent;
-	if (above == child)
-		return cluster_fail(draft->diag, where, "the switch %s would be below itself: switches form a tree",
-				    draft->names + draft->switches[child].name);
-	draft->switches[child].parent = parent;
-	return 0;
-}
-
 /* ------------------------------------------------------------------------------------------------------------- order */
 
 struct ordered {

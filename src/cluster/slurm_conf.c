@@ -12,8 +12,6 @@
  */
 #include "cluster/text.h"
 
-#include "base/sys.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -27,75 +25,6 @@ struct slurm {
 	struct cluster_namings namings;
 	int at; /* the switch of the line */
 };
-
-/* ----------------------------------------------------------------------------------------------------------- children */
-
-/* A switch names those below it. */
-struct naming {
-	int parent;
-	size_t name; /* offset in the draft's names */
-	struct cluster_word where;
-};
-
-struct list_of_children {
-	struct cluster_namings *namings;
-	struct cluster_draft *draft;
-	const struct cluster_word *list;
-	int parent;
-};
-
-static int take_child(void *arg, const char *name, size_t bytes)
-{
-	const struct list_of_children *of = arg;
-	struct cluster_namings *namings = of->namings;
-	struct naming *naming;
-	int r;
-
-	if (namings->count == CLUSTER_SWITCHES_MAX)
-		return cluster_fail(of->draft->diag, of->list, "more than %d switches are named as below another",
-				    CLUSTER_SWITCHES_MAX);
-	naming = &namings->at[namings->count];
-	*naming = (struct naming){ .parent = of->parent, .where = *of->list };
-	r = cluster_draft_keep_name(of->draft, name, bytes, &naming->name);
-	if (r < 0)
-		return r;
-	namings->count++;
-	return 0;
-}
-
-int cluster_namings_add(struct cluster_namings *namings, struct cluster_draft *draft, int parent,
-			const struct cluster_word *list)
-{
-	struct list_of_children of = { namings, draft, list, parent };
-
-	if (!namings->at)
-		namings->at = sys_zalloc(CLUSTER_SWITCHES_MAX * sizeof(*namings->at));
-	return namings->at ? cluster_expand(list, "a switch", draft->diag, take_child, &of) : -ENOMEM;
-}
-
-int cluster_namings_join(const struct cluster_namings *namings, struct cluster_draft *draft)
-{
-	for (size_t i = 0; i < namings->count; i++) {
-		const struct naming *naming = &namings->at[i];
-		const char *name = draft->names + naming->name;
-		int child = cluster_draft_find_switch(draft, name, strlen(name)), r;
-
-		if (child == CLUSTER_NONE)
-			return cluster_fail(draft->diag, &naming->where,
-					    "the switch %.60s is named here and nowhere defined: add it, or take its "
-					    "name out of this list",
-					    name);
-		r = cluster_draft_parent(draft, &naming->where, child, naming->parent);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-void cluster_namings_fini(struct cluster_namings *namings)
-{
-	sys_free(namings->at);
-}
 
 /* -------------------------------------------------------------------------------------------------------------- lines */
 
@@ -134,6 +63,9 @@ static int read_pair(struct cluster_text *text, struct cluster_word *ret_key, st
 
 static int key_of(const struct cluster_word *word, struct diag *diag)
 {
+	static const char *const of_slurm_conf[] = { "ClusterName", "SlurmctldHost", "ControlMachine", "AuthType",
+						     "NodeName",    "PartitionName", "SlurmUser" };
+
 	for (int i = 0; i < KEY_COUNT; i++)
 		if (cluster_word_is(word, key_words[i], true))
 			return i;
@@ -141,6 +73,11 @@ static int key_of(const struct cluster_word *word, struct diag *diag)
 		return cluster_fail(diag, word,
 				    "this is Slurm's topology/block, which says nothing of switches: name a file with "
 				    "SwitchName= lines, or one in Tributary's own form (docs/format/cluster-file.md)");
+	for (size_t i = 0; i < sizeof(of_slurm_conf) / sizeof(of_slurm_conf[0]); i++)
+		if (cluster_word_is(word, of_slurm_conf[i], true))
+			return cluster_fail(diag, word,
+					    "this is Slurm's slurm.conf, which says nothing of switches: name its "
+					    "topology.conf or topology.yaml, or what `scontrol show topology` prints");
 	return cluster_fail_expected(diag, word, "one of SwitchName=, Nodes=, Switches=, LinkSpeed=");
 }
 
@@ -170,7 +107,7 @@ static int take_value(struct slurm *slurm, enum key key, const struct cluster_wo
 
 	switch (key) {
 	case NODES:
-		return cluster_draft_hosts(slurm->draft, value, slurm->at, 0);
+		return cluster_slurm_nodes(slurm->draft, value, slurm->at);
 	case SWITCHES:
 		return cluster_namings_add(&slurm->namings, slurm->draft, slurm->at, value);
 	case LINK_SPEED:

@@ -212,7 +212,7 @@ static int make_switch(struct yaml *yaml, const struct cluster_word *where, cons
 		return 0;
 	r = cluster_draft_switch(yaml->draft, &values[SWITCH], &index);
 	if (r == 0 && values[NODES].bytes)
-		r = cluster_draft_hosts(yaml->draft, &values[NODES], index, 0);
+		r = cluster_slurm_nodes(yaml->draft, &values[NODES], index);
 	if (r == 0 && values[CHILDREN].bytes)
 		r = cluster_namings_add(yaml->namings, yaml->draft, index, &values[CHILDREN]);
 	return r;

@@ -110,8 +110,6 @@ int cluster_draft_aggregator(struct cluster_draft *draft, const struct cluster_w
 			     const struct cluster_word *address, uint16_t port, int leaf, uint64_t rate_Bps);
 /* CLUSTER_NONE: there is none of that name yet. */
 int cluster_draft_find_switch(const struct cluster_draft *draft, const char *name, size_t bytes);
-/* child goes under parent; `where` says so. */
-int cluster_draft_parent(struct cluster_draft *draft, const struct cluster_word *where, int child, int parent);
 /* Checks the whole, puts it in order and makes the cluster of it. */
 int cluster_draft_finish(struct cluster_draft *draft, struct cluster **ret);
 
@@ -123,15 +121,20 @@ int cluster_read_yaml(struct cluster_text *text, struct cluster_draft *draft);
 /* By the first word of the text. */
 bool cluster_is_yaml(const struct cluster_word *first);
 
-/* In Slurm's files a switch names those below it, which may be defined before or behind it. Zeroed: none. */
+/*
+ * slurm_tree.c: in Slurm's files a switch names those below it, which may be defined before or behind it. Zeroed: none. Of
+ * several above the same switch cluster_namings_join makes one, and of leaves with the same hosts.
+ */
 struct cluster_namings {
 	struct naming *at;
 	size_t count;
 };
-/* As cluster_draft_parent for each of the list, once all switches are there and it is joined. */
+/* Both: 0, -ENOMEM, or -EINVAL after saying what is wrong. */
 int cluster_namings_add(struct cluster_namings *namings, struct cluster_draft *draft, int parent,
 			const struct cluster_word *list);
 int cluster_namings_join(const struct cluster_namings *namings, struct cluster_draft *draft);
 void cluster_namings_fini(struct cluster_namings *namings);
+/* The list of a leaf's nodes, which cannot be ALL. */
+int cluster_slurm_nodes(struct cluster_draft *draft, const struct cluster_word *list, int leaf);
 
 #endif

@@ -242,8 +242,13 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 		{ "SwitchName=a \\\n  Nodes=b[1\n", 2, 10, "closing bracket" },
 		{ "SwitchName=a Switches=b\n", 1, 23, "switch b is named here and nowhere defined" },
 		{ "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", 2, 23, "below itself" },
-		{ "SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c Nodes=n\n", 2, 23,
-		  "below a already" },
+		{ "SwitchName=a Switches=a\n", 1, 23, "below itself" },
+		{ "SwitchName=a Nodes=n Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n", 1, 31,
+		  "itself" },
+		{ "SwitchName=a Nodes=ALL\n", 1, 20, "ALL is every node of slurm.conf" },
+		{ "SwitchName=a Nodes=\"all\"\n", 1, 21, "sinfo -ho %N" },
+		{ "ClusterName=c\nSlurmctldHost=h\n", 1, 1, "slurm.conf, which says nothing of switches" },
+		{ "# ours\nPartitionName=p Nodes=ALL\n", 2, 1, "topology.conf or topology.yaml" },
 		{ "SwitchName=a LinkSpeed=fast\n", 1, 24, "a rate with its unit" },
 		{ "BlockName=b1 Nodes=n[1-18]\n", 1, 1, "topology/block" },
 		{ "SwitchName=a\nInclude=other\n", 2, 1, "prints, which has all of them" },
@@ -255,7 +260,7 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 		{ "SwitchName=a Level=low\n", 1, 20, "a number" },
 		{ "{\"lldp\":{}}\n", 1, 1, "cluster show FILE --text" },
 		{ "# Topology file: generated\n\nvendid=0x2c9\n", 3, 1, "cluster show FILE --text" },
-		{ "SwitchName=a Nodes=n\nSwitchName=b Nodes=n\n", 2, 20, "stands in a leaf already" },
+		{ "SwitchName=a Nodes=n\nSwitchName=b Nodes=n,m\n", 2, 20, "stands in a leaf already" },
 	};
 
 	(void)state;

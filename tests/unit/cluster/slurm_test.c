@@ -71,6 +71,111 @@ static void what_scontrol_prints_is_read(void **state)
 			"host t[1-2] leaf=rack1\nhost t[3-4] leaf=rack2\nhost t[5-9] leaf=rack3\n");
 }
 
+/* Files that list every cable: all that is above a switch is one level. */
+static void switches_above_the_same_ones_are_one(void **state)
+{
+	static const char means[] = HEAD
+		"switch core1..core10\nswitch e1 parent=core1..core10\nswitch e2 parent=core1..core10\n"
+		"host n[1-2] leaf=e1\nhost n[3-4] leaf=e2\n";
+	static const char leaves[] = "SwitchName=e1 Nodes=n[1-2]\nSwitchName=e2 Nodes=n[3-4]\n";
+	char text[1024];
+
+	(void)state;
+	snprintf(text, sizeof(text),
+		 "SwitchName=core10 Switches=e[1-2]\nSwitchName=core2 Switches=e[1-2]\n"
+		 "SwitchName=core1 Switches=e[1-2]\n%s",
+		 leaves);
+	check_same(text, means);
+	/* Behind the leaves, with other spellings, and with what scontrol adds. */
+	snprintf(text, sizeof(text),
+		 "%sswitchname=core1 level=1 nodes=n[1-4] SWITCHES=\"e2,e1\"\r\nSwitchName=core10 \\\n"
+		 " Level=1 Switches=e[1-2] # cables\n",
+		 leaves);
+	check_same(text, means);
+	/* Each above a part alone: they share e2 and e3. */
+	check_same("SwitchName=c1 Switches=e[1-2]\nSwitchName=c2 Switches=e[2-3]\nSwitchName=c3 Switches=e[3-4]\n"
+		   "SwitchName=e1 Nodes=n1\nSwitchName=e2 Nodes=n2\nSwitchName=e3 Nodes=n3\nSwitchName=e4 Nodes=n4\n",
+		   HEAD
+		   "switch c1..c3\nswitch e1 parent=c1..c3\nswitch e2 parent=c1..c3\nswitch e3 parent=c1..c3\n"
+		   "switch e4 parent=c1..c3\nhost n1 leaf=e1\nhost n2 leaf=e2\nhost n3 leaf=e3\nhost n4 leaf=e4\n");
+	/* Two pods stay apart below two cores, whose links to each are known. */
+	check_same("SwitchName=x1 Switches=s[1-4]\nSwitchName=x2 Switches=s[1-4]\n"
+		   "SwitchName=s1 Switches=a1,a2 LinkSpeed=1GB/s\nSwitchName=s2 Switches=a1,a2 LinkSpeed=2GB/s\n"
+		   "SwitchName=s3 Switches=b1,b2 LinkSpeed=1GB/s\nSwitchName=s4 Switches=b1,b2\n"
+		   "SwitchName=a1 Nodes=n1\nSwitchName=a2 Nodes=n2\nSwitchName=b1 Nodes=n3\nSwitchName=b2 Nodes=n4\n",
+		   HEAD
+		   "switch x1..x2\nswitch s1..s2 parent=x1..x2 rate=24Gbit/s\nswitch s3..s4 parent=x1..x2\n"
+		   "switch a1 parent=s1..s2\nswitch a2 parent=s1..s2\nswitch b1 parent=s3..s4\n"
+		   "switch b2 parent=s3..s4\nhost n1 leaf=a1\nhost n2 leaf=a2\nhost n3 leaf=b1\nhost n4 leaf=b2\n");
+	/* A core that lists the leaves beside the spines between: the spines are above the leaves. */
+	check_same("SwitchName=core Switches=s,t,a,b,far\nSwitchName=s Switches=a,b\nSwitchName=t Switches=a,b\n"
+		   "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=far Nodes=n3\n",
+		   HEAD "switch core\nswitch far parent=core\nswitch s..t parent=core\nswitch a parent=s..t\n"
+			"switch b parent=s..t\nhost n3 leaf=far\nhost n1 leaf=a\nhost n2 leaf=b\n");
+	check_same("---\n- topology: opa\n  cluster_default: true\n  tree:\n    switches:\n"
+		   "      - switch: core1\n        children: e[1-2]\n      - switch: core10\n        children: e[1-2]\n"
+		   "      - switch: e1\n        nodes: n[1-2]\n      - switch: e2\n        nodes: n[3-4]\n",
+		   means);
+}
+
+/* Slurm calls them multi-homed: each host on the switches of all rails. Named again, the groups are the same. */
+static void leaves_with_the_same_hosts_are_one(void **state)
+{
+	static const char text[] =
+		"SwitchName=r1 Nodes=n[1-2]\nSwitchName=r2 Nodes=n2,n1\nSwitchName=q1 Nodes=n[3-4]\n"
+		"SwitchName=q2 Nodes=n[3-4]\nSwitchName=s1 Switches=r1,q1\nSwitchName=s2 Switches=r2,q2\n";
+	static const char means[] = HEAD
+		"switch s1..s2\nswitch q1..q2 parent=s1..s2\nswitch r1..r2 parent=s1..s2\nhost n[3-4] leaf=q1..q2\n"
+		"host n[1-2] leaf=r1..r2\n";
+	struct cluster *cluster = read_good(text);
+	char *slurm = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&slurm, &bytes);
+
+	(void)state;
+	check_same(text, means);
+	assert_non_null(out);
+	assert_int_equal(cluster_write_slurm(cluster, out), 0);
+	fclose(out);
+	check_same(slurm, means);
+	free(slurm);
+	cluster_free(cluster);
+	check_bad("SwitchName=r1 Nodes=n[1-3]\nSwitchName=r2 Nodes=n[1-2]\n", 2, 21,
+		  "the host n1 stands in a leaf already");
+}
+
+/* 64 core switches above 256: more namings than switches. A name that would be too long is the first's alone. */
+static void large_fabrics_are_read(void **state)
+{
+	char text[1024], *large = NULL, a[130], b[130];
+	struct cluster *cluster;
+	size_t bytes = 0;
+	FILE *out;
+
+	(void)state;
+	memset(a, 'a', sizeof(a));
+	memset(b, 'b', sizeof(b));
+	a[129] = b[129] = '\0';
+	snprintf(text, sizeof(text), "SwitchName=%s Switches=e\nSwitchName=%s Switches=e\nSwitchName=e Nodes=n\n", a,
+		 b);
+	cluster = read_good(text);
+	assert_string_equal(cluster->switches[0].name, a);
+	cluster_free(cluster);
+	out = open_memstream(&large, &bytes);
+	assert_non_null(out);
+	for (int i = 0; i < 64; i++)
+		fprintf(out, "SwitchName=core%d Switches=e[1-256]\n", i);
+	for (int i = 1; i <= 256; i++)
+		fprintf(out, "SwitchName=e%d Nodes=n%d\n", i, i);
+	fclose(out);
+	cluster = read_good(large);
+	assert_int_equal(cluster->switch_count, 257);
+	assert_string_equal(cluster->switches[0].name, "core0..core63");
+	assert_int_equal(cluster->switches[256].parent, 0);
+	cluster_free(cluster);
+	free(large);
+}
+
 static const char yaml_means[] = HEAD
 	"switch top\nswitch e1 parent=top\nswitch e2 parent=top\nhost m[01-02] leaf=e1\nhost m[03-04] leaf=e2\n";
 
@@ -136,6 +241,8 @@ static void what_is_wrong_in_yaml_is_named_with_its_place(void **state)
 		{ "- topology: a\n  tree: {switches: []}\n", 2, 9, "is not read here" },
 		{ "- topology: a\n\ttree:\n", 2, 1, "a tab" },
 		{ "- topology: a\n  cluster_default: maybe\n", 2, 20, "true or false" },
+		{ "- topology: a\n  tree:\n    switches:\n      - switch: s\n        nodes: ALL\n", 5, 16,
+		  "every node of slurm.conf" },
 		{ "- topology: a\n  flat: true\n---\n- topology: b\n", 3, 1, "more than one document" },
 		{ "- topology: a\n  what is this\n", 2, 3, "a key of this topology" },
 		{ "- just a list\n", 1, 3, "a key of this topology" },
@@ -197,6 +304,9 @@ int main(void)
 		cmocka_unit_test(what_scontrol_prints_is_read),
 		cmocka_unit_test(slurms_yaml_is_read),
 		cmocka_unit_test(what_is_wrong_in_yaml_is_named_with_its_place),
+		cmocka_unit_test(switches_above_the_same_ones_are_one),
+		cmocka_unit_test(leaves_with_the_same_hosts_are_one),
+		cmocka_unit_test(large_fabrics_are_read),
 		cmocka_unit_test(both_forms_mean_the_same),
 	};
 
