@@ -30,6 +30,7 @@ FOLDER = pathlib.Path(commands.ROOT, "packaging", "kubernetes").resolve()
 PAGE = pathlib.Path(commands.ROOT, "docs", "guide", "kubernetes.md").read_text()
 SCHEMAS = json.loads((HERE / "schemas.json").read_text())
 VALIDATORS = {kind: jsonschema.Draft7Validator({**schema, "definitions": SCHEMAS["definitions"]}) for kind, schema in SCHEMAS["kinds"].items()}
+SECRET = "0123456789abcdef0123456789abcdef\n"
 # Ports that a node gives away by itself: to NodePort services, and to connections (ip_local_port_range).
 NODE_PORTS, LOCAL_PORTS = range(30000, 32768), range(32768, 61000)
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
@@ -242,29 +243,67 @@ class Commands(unittest.TestCase):
                              [w.replace("$(JOB_COMPLETION_INDEX)", "1") for w in words[words.index("--") + 1:]], name)
             self.assertIn("tributary", plugin)
 
-    def test_the_aggregator_reads_its_secret_as_kubelet_mounts_it(self):
-        """With the owner, the group and the mode that kubelet gives it, as the pod's user."""
+    def mounted(self, pod, name, text, mode):
+        """A file as kubelet mounts it for the pod: root's, with its fsGroup and the mode."""
+        group = pod.get("securityContext", {}).get("fsGroup")
+        file = self.work / name
+        file.write_text(text)
+        if group:
+            os.chown(file, 0, group)
+        file.chmod(mode | (0o440 if group else 0))
+
+    def start_aggregator(self):
+        """tributaryd as its pod has it, as the pod's user, at an address of this host that is its own; address and port."""
         (name, pod, container), = (c for c in CONTAINERS if c[2]["name"] == "tributaryd")
-        if os.geteuid():
-            self.skipTest("only root can become the pod's user")
         user, group, shared = (pod["securityContext"][n] for n in ("runAsUser", "runAsGroup", "fsGroup"))
         source, = (v["secret"] for v in pod["volumes"] if "secret" in v)
         mount, = (m["mountPath"] for m in container["volumeMounts"])
         self.work.chmod(0o711)
         shutil.copy(os.path.join(commands.BUILD, "tributaryd"), self.work)
-        secret = self.work / "secret"
-        secret.write_text("0123456789abcdef0123456789abcdef\n")
-        os.chown(secret, 0, shared)
-        secret.chmod(source["defaultMode"] | 0o440)
-        line = [w.replace("$(HOST):7471", "127.0.0.1:0").replace(mount, str(self.work)) for w in container["command"]]
-        self.assertIn("127.0.0.1:0", line, name)
-        with subprocess.Popen(line, executable=self.work / "tributaryd", stderr=subprocess.PIPE, text=True, user=user, group=group,
-                              extra_groups=[shared]) as process:
-            told = process.stderr.readline()
-            process.terminate()
-            process.communicate()
-        self.assertIn("listens on", told)
-        self.assertEqual(process.returncode, 0)
+        self.mounted(pod, "secret", SECRET, source["defaultMode"])
+        host = f"127.{os.getpid() >> 16 & 127 | 128}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+        line = [w.replace("$(HOST)", host).replace(mount, str(self.work)) for w in container["command"]]
+        self.assertIn(f"{host}:7471", line, name)
+        env = {n: v for n, v in os.environ.items() if not n.startswith("TRIBUTARY_")}
+        process = subprocess.Popen(line, executable=self.work / "tributaryd", stderr=subprocess.PIPE, text=True, user=user, group=group,
+                                   extra_groups=[shared], env={**env, "TRIBUTARY_IF": "lo"})
+        self.addCleanup(lambda: (process.kill(), process.wait(), process.stderr.close()))
+        told = process.stderr.readline()
+        self.assertIn(f"listens on {host}:7471", told)
+        return process, f"{host}:7471"
+
+    @unittest.skipIf(os.geteuid(), "only root can become the pod's user")
+    def test_the_aggregator_starts_and_ends_in_its_pod(self):
+        process, _ = self.start_aggregator()
+        process.terminate()
+        self.assertEqual(process.wait(30), 0)
+
+    @unittest.skipIf(os.geteuid(), "only root can become the pod's user")
+    def test_a_job_with_what_the_page_adds_reaches_the_aggregator(self):
+        added = yaml.safe_load("\n".join(re.findall(r"^    ((?: *- |containers:|volumes:| +volumeMounts:).*)$", PAGE, re.M)))
+        job = copy.deepcopy(next(m for m in MANIFESTS[pathlib.Path("examples/job.yaml")] if m["kind"] == "Job"))
+        pod = job["spec"]["template"]["spec"]
+        extra, = added["containers"]
+        pod["volumes"] += added["volumes"]
+        pod["containers"][0]["env"] = extra["env"]
+        pod["containers"][0]["volumeMounts"] += extra["volumeMounts"]
+        self.assertEqual(faults_of(job), [])
+        _, address = self.start_aggregator()
+        mounts = {m["name"]: m["mountPath"] for m in extra["volumeMounts"]}
+        self.assertEqual(set(mounts), {v["name"] for v in added["volumes"]})
+        source, = (v["secret"] for v in added["volumes"] if "secret" in v)
+        self.work = self.work / "job"
+        self.work.mkdir()
+        self.mounted(pod, "secret", SECRET, source["defaultMode"])
+        self.mounted(pod, "cluster", f"tributary-cluster 1\nswitch leaf1\nhost a leaf=leaf1\naggregator {address} leaf=leaf1 rate=1Gbit/s\n", 0o644)
+        env = {n: v for n, v in os.environ.items() if not n.startswith("TRIBUTARY_")}
+        for variable in extra["env"]:
+            folder, file = os.path.split(variable["value"])
+            self.assertIn(folder, mounts.values())
+            env[variable["name"]] = str(self.work / file)
+        done = subprocess.run([os.path.join(commands.BUILD, "tributary"), "aggregators"], env=env, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
 
 
 unittest.main()

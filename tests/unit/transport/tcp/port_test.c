@@ -106,10 +106,32 @@ static void a_range_is_free_again_when_its_job_has_ended(void **state)
 	}
 }
 
+static void two_jobs_share_a_range(void **state)
+{
+	struct transport_listener *listeners[2];
+	struct transport *transports[2];
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+
+	(void)state;
+	params_defaults(&params);
+	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+	params.port_low = port_free();
+	params.port_high = params.port_low < 65000 ? (uint16_t)(params.port_low + 99) : 65535;
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(transport_tcp.open(&params, &transports[i]), 0);
+		assert_int_equal(transport_tcp.listen(transports[i], 0, handle, &listeners[i]), 0);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		transport_tcp.close_listener(listeners[i]);
+		transport_tcp.close(transports[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_range_is_free_again_when_its_job_has_ended),
+		cmocka_unit_test(two_jobs_share_a_range),
 		cmocka_unit_test(a_source_is_a_port_or_a_host),
 		cmocka_unit_test(the_word_of_a_card_that_is_one_interface_counts),
 	};
