@@ -25,7 +25,7 @@ static uint64_t tenth_ns(const struct bootstrap *bootstrap)
 	return params_replace_ns(bootstrap->engine->setup.params->timeout_ns) / 10;
 }
 
-/* Asks all of the cluster file. Returns whom; none if the secret cannot be had. */
+/* Asks all of the cluster file. Returns whom; none if the secret cannot be read. */
 static uint32_t ask_all(struct bootstrap *bootstrap, const struct group *group)
 {
 	const struct aggregate_setup *setup = &bootstrap->engine->setup;

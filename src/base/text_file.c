@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { SHOWN_BYTES = 80 };
@@ -23,34 +24,50 @@ const char *text_file_shown(const char *path)
 	return strlen(path) > SHOWN_BYTES ? path + strlen(path) - SHOWN_BYTES : path;
 }
 
-static int refuse(const char *path, int error, const char *reason, struct diag *why)
+static int refuse(int error, const char *text, char because[static TEXT_FILE_BECAUSE_BYTES])
 {
-	diag_set(why, 0, 0, "\"%s%s\" cannot be read: %s", text_file_lead(path), text_file_shown(path), reason);
+	snprintf(because, TEXT_FILE_BECAUSE_BYTES, "%s", text);
 	return error;
 }
 
+static int refuse_longer(const struct text_file *file, char because[static TEXT_FILE_BECAUSE_BYTES])
+{
+	const bool is_MiB = file->limit_bytes >= 1 << 20;
+
+	snprintf(because, TEXT_FILE_BECAUSE_BYTES, "it is longer than %zu %s", file->limit_bytes >> (is_MiB ? 20 : 10),
+		 is_MiB ? "MiB" : "KiB");
+	if (file->kind)
+		snprintf(because + strlen(because), TEXT_FILE_BECAUSE_BYTES - strlen(because), ", which no %s is",
+			 file->kind);
+	return -EFBIG;
+}
+
+static bool may_be_read(const struct stat *st, int fd)
+{
+	return S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode) ||
+	       (S_ISCHR(st->st_mode) && (isatty(fd) || st->st_rdev == makedev(1, 3)));
+}
+
 /* A pipe or device would keep us waiting, so nothing but a regular file is read where nobody can wait. */
-static int open_checked(const struct text_file *file, const char *path, struct diag *why)
+int text_file_open(const struct text_file *file, const char *path, char because[static TEXT_FILE_BECAUSE_BYTES])
 {
 	struct stat st = { 0 };
-	char longer[96];
 	int r = 0, fd;
 
 	if (file->stream && !strcmp(path, "-"))
 		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
 	else
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (file->stream ? 0 : O_NONBLOCK));
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		r = refuse(path, -errno, strerror(errno), why);
-	} else if (S_ISDIR(st.st_mode)) {
-		r = refuse(path, -EINVAL, "it is a folder", why);
-	} else if (!S_ISREG(st.st_mode) && !file->stream) {
-		r = refuse(path, -EINVAL, "it is not a regular file", why);
-	} else if (st.st_size > (off_t)file->limit_bytes) {
-		snprintf(longer, sizeof(longer), "it is longer than %zu MiB, which no %s is", file->limit_bytes >> 20,
-			 file->kind);
-		r = refuse(path, -EFBIG, longer, why);
-	}
+	if (fd < 0 || fstat(fd, &st) < 0)
+		r = refuse(-errno, strerror(errno), because);
+	else if (S_ISDIR(st.st_mode))
+		r = refuse(-EINVAL, "it is a folder", because);
+	else if (!S_ISREG(st.st_mode) && !file->stream)
+		r = refuse(-EINVAL, "it is not a regular file", because);
+	else if (!S_ISREG(st.st_mode) && !may_be_read(&st, fd))
+		r = refuse(-EINVAL, "it is a device, not a file or a pipe", because);
+	else if (st.st_size > (off_t)file->limit_bytes)
+		r = refuse_longer(file, because);
 	if (r < 0)
 		sys_close(&fd);
 	return r < 0 ? r : fd;
@@ -107,16 +124,23 @@ static int read_all(int fd, size_t room, char **ret, size_t *ret_bytes)
 int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
 		   struct diag *why)
 {
-	int r, fd = open_checked(file, path, why);
+	char because[TEXT_FILE_BECAUSE_BYTES] = "";
+	int r, fd = text_file_open(file, path, because);
 	struct stat st = { 0 };
-	size_t room = most;
+	size_t room = file->stream ? file->limit_bytes + 1 : most; /* a pipe says how long it is at its end */
 
-	if (fd < 0)
-		return fd;
 	/* A file of /proc says that it is empty. */
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && (size_t)st.st_size < most)
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && (size_t)st.st_size < room)
 		room = (size_t)st.st_size;
-	r = read_all(fd, room, ret, ret_bytes);
+	r = fd < 0 ? fd : read_all(fd, room, ret, ret_bytes);
 	sys_close(&fd);
-	return r < 0 ? refuse(path, r, strerror(-r), why) : 0;
+	if (!r && *ret_bytes > file->limit_bytes) {
+		sys_free(*ret);
+		r = refuse_longer(file, because);
+	} else if (r < 0 && !because[0]) {
+		refuse(r, strerror(-r), because);
+	}
+	if (r < 0)
+		diag_set(why, 0, 0, "\"%s%s\" cannot be read: %s", text_file_lead(path), text_file_shown(path), because);
+	return r;
 }

@@ -9,15 +9,22 @@
 #include <stddef.h>
 
 /*
- * Whether a file is longer than limit_bytes decides whether it is one of its kind ("profile"); of it at most `most` bytes
- * are read. *ret is NUL-terminated and freed by sys_free. -ENOENT and others as the system said, -EINVAL: not a regular
- * file, -EFBIG; why in *why, one sentence.
+ * Whether a file is longer than limit_bytes decides whether it is one of its kind ("profile"; NULL: any); of it at most `most`
+ * bytes are read. *ret is NUL-terminated and freed by sys_free. -ENOENT and others as the system said, -EINVAL: not a
+ * regular file, -EFBIG; why in *why, one sentence.
  */
 struct text_file {
 	const char *kind;
 	size_t limit_bytes;
-	bool stream; /* a pipe may be read, too, and "-" is standard input: it may keep the caller waiting */
+	/*
+	 * A pipe, a socket, a terminal or /dev/null may be read, too, and "-" is standard input: they may keep the caller waiting. No
+	 * other device, some of which never end.
+	 */
+	bool stream;
 };
+/* The open file, not read yet, or the errors above; why, without the path. */
+enum { TEXT_FILE_BECAUSE_BYTES = 128 };
+int text_file_open(const struct text_file *file, const char *path, char because[static TEXT_FILE_BECAUSE_BYTES]);
 int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
 		   struct diag *why);
 

@@ -234,7 +234,7 @@ static int find_cluster(const struct command_call *call, struct params *params, 
 	if (!secret[0])
 		return command_failed(NULL, 0, "no secret is named: --secret FILE, or TRIBUTARY_SECRET");
 	r = control_secret_read(secret, &question->secret, &why);
-	return r < 0 ? command_failed(&why, r, "the secret cannot be had") : COMMAND_OK;
+	return r < 0 ? command_failed(&why, r, "the secret cannot be read") : COMMAND_OK;
 }
 
 static int run(const struct command_call *call, FILE *out)

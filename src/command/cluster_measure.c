@@ -232,7 +232,7 @@ static int read_secret(const struct command_call *call, const struct params *par
 				      "no secret is named: --secret FILE, or TRIBUTARY_SECRET; the same file on every "
 				      "host (head -c 32 /dev/urandom | base64 >FILE; chmod 600 FILE)");
 	r = control_secret_read(path, ret, &why);
-	return r < 0 ? command_failed(&why, r, "the secret cannot be had") : COMMAND_OK;
+	return r < 0 ? command_failed(&why, r, "the secret cannot be read") : COMMAND_OK;
 }
 
 /* Rank 0 has a connection with every rank, and every host one for each flow that it takes. */

@@ -2,8 +2,10 @@
 #include "command/conf.h"
 
 #include "base/sys.h"
+#include "base/text_file.h"
 #include "command/command.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdbool.h>
@@ -12,7 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 1024 }; /* NCCL cuts longer names and values */
+enum {
+	TEXT_BYTES = 1024, /* NCCL cuts longer names and values */
+	FILE_MOST = 1 << 20,
+};
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
 
@@ -56,7 +61,6 @@ static void load_line(char *line, const char *file, unsigned number)
 	char name[TEXT_BYTES], value[TEXT_BYTES];
 	size_t bytes = strcspn(line, "=");
 
-	line[strcspn(line, "\n")] = '\0';
 	if (line[0] == '#' || !line[strspn(line, " \t\r")])
 		return;
 	if (line[bytes] != '=' || !bytes || strspn(line, letters) != bytes) {
@@ -70,19 +74,27 @@ static void load_line(char *line, const char *file, unsigned number)
 	set(name, value, file, number);
 }
 
+/* One that is not there is no matter, as with NCCL; nor is /dev/null, by which a job has none. */
 static void load_file(const char *path)
 {
-	FILE *file = fopen(path, "re");
-	char *line = NULL;
-	size_t capacity = 0;
+	static const struct text_file kind = { .limit_bytes = FILE_MOST };
+	struct diag why = { .text = "" };
+	char *text, *end;
 	unsigned number = 0;
+	size_t bytes;
+	int r = strcmp(path, "/dev/null") ? text_file_read(&kind, path, FILE_MOST, &text, &bytes, &why) : -ENOENT;
 
-	if (!file)
+	if (r < 0) {
+		if (r != -ENOENT)
+			command_say("NCCL's configuration file %s", why.text);
 		return;
-	while (getline(&line, &capacity, file) >= 0)
+	}
+	for (char *line = text; line < text + bytes; line = end + 1) {
+		end = strchrnul(line, '\n');
+		*end = '\0';
 		load_line(line, path, ++number);
-	free(line);
-	fclose(file);
+	}
+	sys_free(text);
 }
 
 void conf_load(void)

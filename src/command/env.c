@@ -5,6 +5,7 @@
 #include "aggregate/gain.h"
 #include "base/params.h"
 #include "base/parse.h"
+#include "base/text_file.h"
 #include "cluster/file.h"
 #include "command/json.h"
 #include "command/term.h"
@@ -16,6 +17,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <link.h>
 #include <stdlib.h>
@@ -134,12 +136,10 @@ static bool has_active_rdma_port(void)
 	if (glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &found))
 		return false;
 	for (size_t i = 0; i < found.gl_pathc && !is_active; i++) {
-		FILE *file = fopen(found.gl_pathv[i], "re");
-		char line[32];
+		char state[32];
 
-		is_active = file && fgets(line, sizeof(line), file) && !strcmp(line, "4: ACTIVE\n");
-		if (file)
-			fclose(file);
+		is_active = !text_file_value(AT_FDCWD, found.gl_pathv[i], state, sizeof(state)) &&
+			    !strcmp(state, "4: ACTIVE");
 	}
 	globfree(&found);
 	return is_active;

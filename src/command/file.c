@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/file.h"
 
+#include "base/text_file.h"
 #include "command/command.h"
-#include "command/print/units.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,60 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST_BYTES = 1 << 16 };
-
-static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes)
-{
-	size_t room = FIRST_BYTES, bytes = 0;
-	char *text = malloc(room + 1), *more;
-	ssize_t n;
-
-	while (text) {
-		n = read(fd, text + bytes, room - bytes);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		bytes += (size_t)n;
-		if (bytes > most) {
-			free(text);
-			return -EFBIG;
-		}
-		if (bytes < room)
-			continue;
-		room *= 2;
-		more = realloc(text, room + 1);
-		if (!more)
-			free(text);
-		text = more;
-	}
-	if (!text)
-		return -ENOMEM;
-	if (n < 0) {
-		n = -errno;
-		free(text);
-		return (int)n;
-	}
-	text[bytes] = '\0';
-	*ret = text;
-	*ret_bytes = bytes;
-	return 0;
-}
-
-int file_read(const char *path, size_t most, char **ret, size_t *ret_bytes)
-{
-	int fd, r;
-
-	if (!strcmp(path, "-"))
-		return read_all(STDIN_FILENO, most, ret, ret_bytes);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
-	r = read_all(fd, most, ret, ret_bytes);
-	close(fd);
-	return r;
-}
-
 int file_unreadable(const char *path, int error, const char *hint)
 {
 	if (!hint || error != -ENOENT)
@@ -76,13 +22,14 @@ int file_unreadable(const char *path, int error, const char *hint)
 
 int file_load(const char *path, size_t most, const char *hint, char **ret, size_t *ret_bytes)
 {
-	int r = file_read(path, most, ret, ret_bytes);
-	char size[UNITS_BYTES];
+	const struct text_file file = { .limit_bytes = most, .stream = true };
+	struct diag why = { .text = "" };
+	int r = text_file_read(&file, path, most, ret, ret_bytes, &why);
 
-	if (r == -EFBIG)
-		return command_failed(NULL, 0, "\"%s\" cannot be read: it is longer than %s", path,
-				      units_size((double)most, size));
-	return r < 0 ? file_unreadable(path, r, hint) : COMMAND_OK;
+	if (r < 0)
+		return command_failed(NULL, 0, "%s%s%s", why.text, r == -ENOENT && hint ? "; " : "",
+				      r == -ENOENT && hint ? hint : "");
+	return COMMAND_OK;
 }
 
 static int write_all(int fd, const char *text, size_t bytes)

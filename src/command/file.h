@@ -6,9 +6,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* *ret is malloc'ed and NUL-terminated; -EFBIG: longer than most bytes. */
-int file_read(const char *path, size_t most, char **ret, size_t *ret_bytes);
-/* The same; says on stderr what went wrong, and the hint (or NULL) where there is no such file. An exit status. */
+/*
+ * *ret is NUL-terminated, and freed by free(). Says on stderr what went wrong, and the hint (or NULL) where there is no such
+ * file. An exit status.
+ */
 int file_load(const char *path, size_t most, const char *hint, char **ret, size_t *ret_bytes);
 /* "PATH" cannot be read: REASON. Returns COMMAND_FAILED. */
 int file_unreadable(const char *path, int error, const char *hint);

@@ -37,16 +37,14 @@ static int from_file(const char *path, struct topology *ret, struct discover_fac
 	struct diag unsaid;
 	char *data = NULL;
 	size_t bytes = 0;
-	int r = text_file_read(&kind, path, FILE_MOST + 1, &data, &bytes, &unsaid);
+	int r = text_file_read(&kind, path, FILE_MOST, &data, &bytes, &unsaid);
 
-	if (r == -EFBIG || bytes > FILE_MOST) {
+	if (r == -EFBIG)
 		diag_set(diag, 0, 0, "it is longer than %d MiB", FILE_MOST >> 20);
-		r = -EINVAL;
-	}
-	if (r < 0) {
-		sys_free(data);
+	else if (r == -EINVAL)
+		diag_set(diag, 0, 0, "it is a device, not a file or a pipe");
+	if (r < 0)
 		return r;
-	}
 	if (is_any_form(data, bytes)) {
 		r = discover_bytes(data, bytes, ret, ret_facts, ret_source, diag);
 	} else {

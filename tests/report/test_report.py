@@ -335,7 +335,7 @@ class Refused(Report):
                 ("back.json", trace([event("kernel", "k", 5, -5)]), ('"ts" and "dur"',))):
             self.refused(self.put(name, data), words=(name, *words))
         self.refused(os.path.join(self.folder, "none.json"), words=("none.json", "No such file"))
-        self.refused(self.folder, words=(self.folder, "directory"))
+        self.refused(self.folder, words=(self.folder, "it is a folder"))
 
     def test_a_rank_that_is_given_twice_and_files_of_both_kinds(self):
         one = self.put("one.json", trace(Forms.EVENTS, 2))

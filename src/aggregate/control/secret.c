@@ -37,7 +37,7 @@ static bool seen_by_others(const struct stat *st)
 static int check(const struct stat *st, const char *path, struct diag *diag)
 {
 	if (!S_ISREG(st->st_mode)) {
-		diag_set(diag, 0, 0, "%.150s is not a plain file", path);
+		diag_set(diag, 0, 0, "%.150s is not a regular file", path);
 		return -EINVAL;
 	}
 	if (st->st_uid != geteuid() && st->st_uid != 0) {

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -271,17 +272,22 @@ int report_stream_next(struct report_stream *stream, struct report_piece *ret, s
 
 int report_stream_open(const char *path, struct report_stream **ret, struct diag *diag)
 {
+	/* A trace may have gigabytes; it is read piece by piece. */
+	static const struct text_file any_length = { .limit_bytes = INT64_MAX, .stream = true };
 	struct report_stream *stream = calloc(1, sizeof(*stream));
+	char reason[TEXT_FILE_BECAUSE_BYTES];
 	struct archive_entry *entry;
 	int r = 0, header;
 
 	if (!stream)
 		return -ENOMEM;
 	*stream = (struct report_stream){ .line = 1, .diag = diag, .archive = archive_read_new() };
-	stream->fd = strcmp(path, "-") != 0 ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : dup(STDIN_FILENO);
-	if (stream->fd < 0)
-		r = -errno;
-	else if (!stream->archive)
+	stream->fd = text_file_open(&any_length, path, reason);
+	if (stream->fd < 0) {
+		r = stream->fd;
+		diag_set(diag, 0, 0, "%s", reason);
+	}
+	if (!r && !stream->archive)
 		r = -ENOMEM;
 	/* What a library for is missing is a warning. */
 	if (!r && (archive_read_support_filter_gzip(stream->archive) < ARCHIVE_WARN ||
@@ -296,7 +302,7 @@ int report_stream_open(const char *path, struct report_stream **ret, struct diag
 		return 0;
 	}
 	if (!r) {
-		r = archive_errno(stream->archive) == EISDIR ? -EISDIR : -EINVAL;
+		r = -EINVAL;
 		diag_set(diag, 0, 0, "%s", archive_error_string(stream->archive));
 	}
 	report_stream_close(stream);

@@ -105,7 +105,7 @@ static void name_make(const char *device_name, char name[static PACE_ARBITER_NAM
 static int check(const struct stat *st, struct diag *diag)
 {
 	if (!S_ISREG(st->st_mode)) {
-		diag_set(diag, 0, 0, "it is not a plain file");
+		diag_set(diag, 0, 0, "it is not a regular file");
 		return -EPROTO;
 	}
 	if (st->st_uid != geteuid()) {

@@ -8,7 +8,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -50,6 +52,40 @@ static void what_is_no_file_is_refused_by_name(void **state)
 	}
 }
 
+/* Where the caller can wait: a pipe and the null device are read to their end, and no other device. */
+static void a_stream_ends_or_is_refused(void **state)
+{
+	static const struct text_file kind = { .limit_bytes = 1 << 10, .stream = true };
+	struct diag why = { .text = "" };
+	char path[32], *text = NULL;
+	size_t bytes = 1;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(text_file_read(&kind, "/dev/null", 1 << 10, &text, &bytes, &why), 0);
+	assert_int_equal(bytes, 0);
+	sys_free(text);
+	assert_int_equal(text_file_read(&kind, "/dev/zero", 1 << 10, &text, &bytes, &why), -EINVAL);
+	assert_string_equal(why.text, "\"/dev/zero\" cannot be read: it is a device, not a file or a pipe");
+	for (size_t length = 1 << 10; length <= (1 << 10) + 1; length++) {
+		char written[(1 << 10) + 1];
+
+		memset(written, 'x', sizeof(written));
+		assert_int_equal(pipe(ends), 0);
+		assert_int_equal(write(ends[1], written, length), length);
+		close(ends[1]);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+		assert_int_equal(text_file_read(&kind, path, 1 << 10, &text, &bytes, &why),
+				 length > 1 << 10 ? -EFBIG : 0);
+		close(ends[0]);
+		if (length > 1 << 10)
+			break;
+		assert_int_equal(bytes, length);
+		sys_free(text);
+	}
+	assert_non_null(strstr(why.text, "it is longer than 1 KiB"));
+}
+
 static void a_value_is_trimmed_and_a_longer_one_is_said_to_be(void **state)
 {
 	char text[64], few[4];
@@ -67,6 +103,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_of_proc_is_read_whole),
 		cmocka_unit_test(what_is_no_file_is_refused_by_name),
+		cmocka_unit_test(a_stream_ends_or_is_refused),
 		cmocka_unit_test(a_value_is_trimmed_and_a_longer_one_is_said_to_be),
 	};
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "command/command.h"
 #include "command/file.h"
 
 #include "program.h"
@@ -29,7 +30,7 @@ static void file_is_replaced_whole_and_nothing_is_left_beside_it(void **state)
 	files = tree_count(program_folder(), "");
 	assert_int_equal(file_write(path, "second text", 11), 0);
 	assert_int_equal(tree_count(program_folder(), ""), files);
-	assert_int_equal(file_read(path, 100, &text, &bytes), 0);
+	assert_int_equal(file_load(path, 100, NULL, &text, &bytes), COMMAND_OK);
 	assert_int_equal(bytes, 11);
 	assert_string_equal(text, "second text");
 	free(text);
@@ -55,7 +56,7 @@ static void a_file_keeps_its_rights_and_a_link_stays_one(void **state)
 	assert_true(S_ISLNK(status.st_mode));
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_mode & 0777, 0600);
-	assert_int_equal(file_read(path, 100, &text, &bytes), 0);
+	assert_int_equal(file_load(path, 100, NULL, &text, &bytes), COMMAND_OK);
 	assert_string_equal(text, "second");
 	free(text);
 }
@@ -73,7 +74,7 @@ static void a_check_changes_nothing(void **state)
 	assert_int_equal(tree_count(program_folder(), ""), files);
 	assert_int_equal(file_write(path, "kept", 4), 0);
 	assert_int_equal(file_check(path), 0);
-	assert_int_equal(file_read(path, 100, &text, &bytes), 0);
+	assert_int_equal(file_load(path, 100, NULL, &text, &bytes), COMMAND_OK);
 	assert_string_equal(text, "kept");
 	free(text);
 	assert_int_equal(file_check(NULL), 0);
@@ -101,8 +102,8 @@ static void failed_write_leaves_the_old_file(void **state)
 	snprintf(path, sizeof(path), "%s/none/file", program_folder());
 	assert_int_equal(file_write(path, "x", 1), -ENOENT);
 	assert_int_equal(file_write("/dev/full", "x", 1), -ENOSPC);
-	assert_int_equal(file_read("/dev/zero", 1 << 20, &text, &bytes), -EFBIG);
-	assert_int_equal(file_read(path, 10, &text, &bytes), -ENOENT);
+	assert_int_equal(file_load("/dev/zero", 1 << 20, NULL, &text, &bytes), COMMAND_FAILED);
+	assert_int_equal(file_load(path, 10, NULL, &text, &bytes), COMMAND_FAILED);
 }
 
 static void devices_and_pipes_are_written_directly(void **state)

@@ -10,10 +10,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,58 +36,131 @@ static int find(void **state)
 #define MACHINE "--from $S/topo/single-root-4gpu"
 #define FABRIC  "--fabric leaf-spine:2x2,8Gbit/s"
 
+/* All commands that read a file, $X. */
+static const char *const readers[] = {
+	"discover --from $X",
+	"show --from $X",
+	"show --profile $X",
+	"doctor --from $X",
+	"doctor --profile $X",
+	"plan --from $X",
+	"plan " MACHINE " --compare $X",
+	"plan " MACHINE " --profile $X",
+	"explain --from $X",
+	"explain " MACHINE " --compare $X",
+	"explain " MACHINE " --hosts 2 --cluster $X",
+	"tune --from $X",
+	"tune " MACHINE " --hosts 2 --cluster $X",
+	"export --from $X",
+	"export --graph-json --cluster $X",
+	"cluster show $X",
+	"cluster order $X",
+	"cluster order " FABRIC " --hostfile $X",
+	"simulate --cluster $X",
+	"simulate " FABRIC " --order $X",
+	"simulate " FABRIC " --from $X",
+	"simulate " FABRIC " --profile $X",
+	"simulate " FABRIC " " MACHINE " --graph $X",
+	"estimate $X --system $S/tests/fixtures/estimate/system-8.json " FABRIC,
+	"estimate $S/tests/fixtures/estimate/layers.json --system $X " FABRIC,
+	"place --cluster $X host:1",
+	"place --from $X host:1",
+	"place --jobs $X " MACHINE,
+	"lint $X",
+	"lint $S/topo/README.md --profile $X",
+	"measure --cluster $X",
+	"measure --simulate $X",
+	"aggregators --cluster $X",
+	"report $X",
+	"tune --install $X",
+};
+enum { READERS = sizeof(readers) / sizeof(readers[0]) };
+
+static bool is_one_line(void)
+{
+	return text[0] && strchr(text, '\n') == text + strlen(text) - 1;
+}
+
 /* One sentence, with the path and the system's reason, whichever command and option it is. */
 static void a_missing_file_is_said_in_one_way(void **state)
 {
-	static const char *const calls[] = {
-		"discover --from $F/none",
-		"show --from $F/none",
-		"show --profile $F/none",
-		"doctor --from $F/none",
-		"doctor --profile $F/none",
-		"plan --from $F/none",
-		"plan " MACHINE " --compare $F/none",
-		"plan " MACHINE " --profile $F/none",
-		"explain --from $F/none",
-		"explain " MACHINE " --compare $F/none",
-		"explain " MACHINE " --hosts 2 --cluster $F/none",
-		"tune --from $F/none",
-		"tune " MACHINE " --hosts 2 --cluster $F/none",
-		"export --from $F/none",
-		"export --graph-json --cluster $F/none",
-		"cluster show $F/none",
-		"cluster order $F/none",
-		"cluster order " FABRIC " --hostfile $F/none",
-		"simulate --cluster $F/none",
-		"simulate " FABRIC " --order $F/none",
-		"simulate " FABRIC " --from $F/none",
-		"simulate " FABRIC " --profile $F/none",
-		"simulate " FABRIC " " MACHINE " --graph $F/none",
-		"estimate $F/none --system $S/tests/fixtures/estimate/system-8.json " FABRIC,
-		"estimate $S/tests/fixtures/estimate/layers.json --system $F/none " FABRIC,
-		"place --cluster $F/none host:1",
-		"place --from $F/none host:1",
-		"place --jobs $F/none " MACHINE,
-		"lint $F/none",
-		"lint $S/topo/README.md --profile $F/none",
-		"measure --cluster $F/none",
-		"measure --simulate $F/none",
-		"aggregators --cluster $F/none",
-		"report $F/none",
-	};
-	char expected[256];
+	char path[128], expected[256];
 
 	(void)state;
-	snprintf(expected, sizeof(expected), "tributary: \"%s/none\" cannot be read: No such file or directory",
-		 program_folder());
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		int status = program_run(calls[i], "2>&1", text, sizeof(text));
+	snprintf(path, sizeof(path), "%s/none", program_folder());
+	snprintf(expected, sizeof(expected), "tributary: \"%s\" cannot be read: No such file or directory", path);
+	setenv("X", path, 1);
+	for (size_t i = 0; i < READERS; i++) {
+		int status = program_run(readers[i], "2>&1", text, sizeof(text));
 		const char *after = text + strlen(expected);
 
 		if (status != COMMAND_FAILED || strncmp(text, expected, strlen(expected)) != 0 ||
-		    (*after != '\n' && strncmp(after, "; ", 2) != 0) || strchr(text, '\n') != text + strlen(text) - 1)
-			fail_msg("%s: %d: %s", calls[i], status, text);
+		    (*after != '\n' && strncmp(after, "; ", 2) != 0) || !is_one_line())
+			fail_msg("%s: %d: %s", readers[i], status, text);
 	}
+}
+
+/* A folder, a device that never ends, a file longer than any of its kind: refused by name, at once and in little memory. */
+static void what_is_no_file_of_any_kind_is_refused_at_once(void **state)
+{
+	const struct rlimit cpu = { .rlim_cur = 20, .rlim_max = RLIM_INFINITY };
+	char folder[128], huge[128];
+	const char *const bad[] = { folder, "/dev/zero", "/dev/full", huge };
+	int fd;
+
+	(void)state;
+	assert_int_equal(setrlimit(RLIMIT_CPU, &cpu), 0); /* of each program */
+	snprintf(folder, sizeof(folder), "%s/a-folder", program_folder());
+	assert_int_equal(mkdir(folder, 0700), 0);
+	snprintf(huge, sizeof(huge), "%s/huge", program_folder());
+	fd = open(huge, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
+	close(fd);
+	for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
+		setenv("X", bad[k], 1);
+		for (size_t i = 0; i < READERS; i++) {
+			int status = program_run(readers[i], "2>&1", text, sizeof(text));
+
+			if (status != COMMAND_FAILED || !strstr(text, bad[k]) || !strstr(text, " cannot be ") ||
+			    !is_one_line())
+				if (status != COMMAND_FAILED || !strstr(text, " is no simulated machine"))
+					fail_msg("%s, %s: %d: %s", bad[k], readers[i], status, text);
+		}
+	}
+}
+
+/* Named by a variable: no terminal is there to wait at, so a pipe is refused, too. */
+static void a_variable_may_name_a_regular_file_alone(void **state)
+{
+	static const struct {
+		const char *variable, *call;
+	} cases[] = {
+		{ "NCCL_CONF_FILE", "params" },
+		{ "NCCL_CONF_FILE", "env" },
+		{ "TRIBUTARY_CLUSTER", "env" },
+		{ "TRIBUTARY_CLUSTER", "aggregators" },
+		{ "TRIBUTARY_SECRET", "aggregators --cluster $F/c" },
+		{ "TRIBUTARY_PROFILE", "show" },
+		{ "TRIBUTARY_PROFILE", "doctor" },
+	};
+	char pipe[128];
+	const char *const bad[] = { pipe, "/dev/zero", "/proc" };
+
+	(void)state;
+	program_put("c", "tributary-cluster 1\nswitch a\nhost h leaf=a\naggregator 127.0.0.1:9 leaf=a\n");
+	snprintf(pipe, sizeof(pipe), "%s/a-pipe", program_folder());
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	alarm(120); /* one that waits at the pipe */
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
+			setenv(cases[i].variable, bad[k], 1);
+			(void)program_run(cases[i].call, "2>&1", text, sizeof(text));
+			if (!strstr(text, bad[k]) || !strstr(text, " cannot be read: "))
+				fail_msg("%s=%s %s: %s", cases[i].variable, bad[k], cases[i].call, text);
+		}
+		unsetenv(cases[i].variable);
+	}
+	alarm(0);
 }
 
 /* Not after a minute of measuring: nothing else may have been printed by then. And what is there stays. */
@@ -370,6 +445,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_missing_file_is_said_in_one_way),
+		cmocka_unit_test(what_is_no_file_of_any_kind_is_refused_at_once),
+		cmocka_unit_test(a_variable_may_name_a_regular_file_alone),
 		cmocka_unit_test(an_output_that_cannot_be_written_is_said_at_once),
 		cmocka_unit_test(the_state_directory_is_looked_at_before_measuring),
 		cmocka_unit_test(a_full_disk_is_an_error),
