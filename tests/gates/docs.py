@@ -6,6 +6,7 @@
 - Every TRIBUTARY_* variable that README.md or docs/ names is a parameter (src/base/params.c) or one of the tests' own.
 - The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
 - Every relative link of a document leads to a file, and to a heading in it if it names one; every result that one names is there.
+- A tag to clone and the line in the log have the version of the Makefile.
 - perf/RESULTS.md is what perf/results.py writes from the texts.
 - README.md is short enough for somebody who has ten minutes, and docs/ for somebody who has a day.
 """
@@ -27,6 +28,7 @@ OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
 PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|var/tmp)/[\w.-]+")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 RESULT = re.compile(r"\bperf/results/([\w-]+(?:\.[\w-]+)*)")
+RELEASE = re.compile(r"(?:--branch v|Tributary )(\d+\.\d+\.\d+)(?=[ :])")
 README_LINES, README_WORDS, DOCS_WORDS = 160, 1400, 32000
 GENERATOR = pathlib.Path(__file__).resolve().parents[2] / "perf" / "results.py"
 
@@ -130,6 +132,7 @@ def main():
     if not troubleshooting.is_file() or not parameters.is_file():
         print("check-docs: docs/guide/troubleshooting.md or src/base/params.c is missing")
         return 2
+    version = re.search(r"^VERSION := (\S+)$", (root / "Makefile").read_text(), re.M)
     complaints.extend(missing_warnings(root, plain(troubleshooting.read_text())))
     names = set(VARIABLE.findall(parameters.read_text()))
     for document in documents_of(root):
@@ -139,6 +142,9 @@ def main():
             if name not in names and not name.startswith(OWN):
                 complaints.append(f"{document.relative_to(root)}: {name} is not a parameter")
         complaints.extend(f"{document.relative_to(root)}: {c}" for c in wrong_links(document, text))
+        if document.name != "CHANGELOG.md" and not document.is_relative_to(root / "perf"):
+            complaints.extend(f"{document.relative_to(root)}: {other} is not the version {version[1]}"
+                              for other in RELEASE.findall(text) if other != version[1])
         for name in RESULT.findall(text):
             if not (root / "perf" / "results" / name).exists():
                 complaints.append(f"{document.relative_to(root)}: perf/results/{name} is not there")
