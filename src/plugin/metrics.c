@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLOSE_TRIES = 1000, LEAVE_TRIES = 100, HOST_BYTES = 65, NAME_BYTES = 160 };
+enum { CLOSE_TRIES = 1000, LEAVE_TRIES = 5000, HOST_BYTES = 65, NAME_BYTES = 160 };
 
 /* A device by its name: its index may be another one when the transport is opened again. */
 struct device {
@@ -43,7 +43,7 @@ static struct {
 	char host[HOST_BYTES], process[48], name[NAME_BYTES]; /* name: of the file; "": nothing was written yet */
 	uint64_t start_ns;                                    /* of this process's metrics, since 1970 */
 	pid_t pid;                                            /* whose name it is */
-	_Atomic bool left;                                    /* the process ends */
+	_Atomic bool left;                                    /* the process ends: no file any more */
 	_Atomic bool runs;                                    /* the thread */
 	int wake_fd;
 	unsigned writes;
@@ -51,6 +51,9 @@ static struct {
 	_Atomic uint64_t planned, unplanned;
 	_Atomic int local_rank;
 } metrics = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake_fd = -1, .local_rank = -1 };
+
+/* Held while the file is written, and for good when the process ends. */
+static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Of one process, as it is written. */
 struct figures {
@@ -256,8 +259,12 @@ static void write_file(void)
 	const char *folder = metrics.params->metrics;
 	size_t bytes = 0;
 	char *text = make_text(&bytes);
-	int r = text ? metrics_file_write(folder, metrics.name, text, bytes) : -ENOMEM;
+	int r = text ? 0 : -ENOMEM;
 
+	pthread_mutex_lock(&file_lock);
+	if (r == 0 && !atomic_load(&metrics.left))
+		r = metrics_file_write(folder, metrics.name, text, bytes);
+	pthread_mutex_unlock(&file_lock);
 	sys_free(text);
 	if (r < 0 && log_once(&said))
 		log_warn("Metrics cannot be written to %s (TRIBUTARY_METRICS): %s", folder, strerror(-r));
@@ -276,7 +283,7 @@ static bool goes_on(bool was_closed)
 	bool more;
 
 	pthread_mutex_lock(&metrics.lock);
-	more = !atomic_load(&metrics.left) && (is_open_locked() || !was_closed);
+	more = is_open_locked() || !was_closed;
 	if (!more)
 		atomic_store(&metrics.runs, false);
 	pthread_mutex_unlock(&metrics.lock);
@@ -428,12 +435,13 @@ void plugin_metrics_close(void)
 /* The end of the process: the library is never unloaded. The thread may be at work, or hang in its folder. */
 __attribute__((destructor)) static void leave(void)
 {
+	int r;
+
 	if (!metrics.name[0] || metrics.pid != getpid()) /* a forked child's copy */
 		return;
 	atomic_store(&metrics.left, true);
-	wake();
-	for (unsigned i = 0; i < LEAVE_TRIES && atomic_load(&metrics.runs); i++)
+	for (unsigned i = 0; (r = pthread_mutex_trylock(&file_lock)) != 0 && i < LEAVE_TRIES; i++)
 		nap();
-	if (!atomic_load(&metrics.runs))
+	if (r == 0)
 		metrics_file_remove(metrics.params->metrics, metrics.name);
 }
