@@ -55,7 +55,7 @@ bool discover_is_nic(const struct discover_build *build, uint32_t object);
 int discover_add_nics(struct discover_build *build, uint32_t object, uint32_t upper, const char *port);
 void discover_number_cards(struct discover_build *build);
 
-/* facts.c: the facts of what is in the graph, and of the system. */
+/* facts.c: the facts of what is in the graph, and of the system. root NULL: what the tree alone says; none: *ret stays. */
 int discover_facts_read(struct discover_root *root, const struct topology *topology, const struct discover_tree *tree,
 			const struct gpu_inventory *gpus, struct discover_facts *ret);
 

@@ -286,6 +286,14 @@ static void add_gpus(struct discover_collector *to, const struct discover_tree *
 		    topology_find_bus_id(to->topology, object->bus_id) == TOPOLOGY_NONE)
 			discover_facts_add(to, "hidden-gpu %s reason=%s", object->bus_id,
 					   discover_gpu_device(gpus, object->bus_id) ? "no-slices" : "driver");
+	}
+}
+
+static void add_nodes(struct discover_collector *to, const struct discover_tree *tree)
+{
+	for (uint32_t i = 0; i < tree->count; i++) {
+		const struct discover_object *object = &tree->at[i];
+
 		if (object->type == HWLOC_XML_NODE && !object->has_cpus)
 			discover_facts_add(to, "numa %d cpus=none memory_bytes=%" PRIu64, object->os_index,
 					   object->memory_bytes);
@@ -302,16 +310,19 @@ int discover_facts_read(struct discover_root *root, const struct topology *topol
 	struct discover_collector collector = { .root = root, .topology = topology };
 	int r;
 
-	add_devices(&collector);
-	add_iommu(&collector);
-	add_interfaces(&collector);
-	discover_facts_rdma(&collector);
-	add_sysctls(&collector);
-	add_memlock(&collector);
-	add_governors(&collector);
-	add_gpus(&collector, tree, gpus);
+	add_nodes(&collector, tree);
+	if (root) {
+		add_devices(&collector);
+		add_iommu(&collector);
+		add_interfaces(&collector);
+		discover_facts_rdma(&collector);
+		add_sysctls(&collector);
+		add_memlock(&collector);
+		add_governors(&collector);
+		add_gpus(&collector, tree, gpus);
+	}
 	r = collector.result;
-	if (!r)
+	if (!r && (root || collector.count))
 		r = discover_facts_join(&collector, ret);
 	for (size_t i = 0; i < collector.count; i++)
 		free(collector.lines[i]);

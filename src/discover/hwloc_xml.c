@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/sys.h"
+#include "discover/hwloc_nodes.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -17,13 +18,13 @@
 struct level {
 	uint32_t object; /* the nearest kept one, itself included; HWLOC_NONE */
 	bool own;        /* it is this element's */
-	int node;
-	bool several_nodes;
+	struct hwloc_set near;
 };
 
 struct reader {
 	XML_Parser parser;
 	struct discover_tree *tree;
+	struct hwloc_nodes nodes;
 	struct diag *diag;
 	int result;
 	int version; /* 1, 2, 3 */
@@ -75,72 +76,6 @@ static void copy(char *to, size_t room, const char *from)
 		to[used++] = iscntrl((unsigned char)*from) ? ' ' : *from;
 	to[used] = '\0';
 	parse_trim(to);
-}
-
-/* ---------------------------------------------------------------------------------------------------------------- sets */
-
-/*
- * hwloc's bitmaps: words of 32 bits, most significant first, "0xff,,0x0"; an empty word is 0, "0xf...f" before others
- * means that all higher bits are set. Returns the number of words, 0 when it is no such text.
- */
-static size_t words_of(const char *text, uint32_t *words, size_t room)
-{
-	size_t count = 0, bytes;
-	uint64_t word;
-	char item[16];
-
-	if (!text || !*text)
-		return 0;
-	for (;;) {
-		bytes = strcspn(text, ",");
-		if (bytes >= sizeof(item) || count == room)
-			return 0;
-		memcpy(item, text, bytes);
-		item[bytes] = '\0';
-		word = 0;
-		if (bytes && (parse_hex64(item, &word) < 0 || word > UINT32_MAX))
-			return 0;
-		words[count++] = (uint32_t)word;
-		if (!text[bytes])
-			return count;
-		text += bytes + 1;
-	}
-}
-
-static void nodes_of(const char *text, struct level *level)
-{
-	uint32_t words[64];
-	size_t count = words_of(text, words, sizeof(words) / sizeof(words[0]));
-	unsigned bits = 0;
-
-	if (!count)
-		return;
-	for (size_t i = count; i--;) {
-		for (uint32_t word = words[i], bit = 0; word; word >>= 1, bit++) {
-			if (!(word & 1))
-				continue;
-			if (!bits++)
-				level->node = (int)(32 * (count - 1 - i) + bit);
-		}
-	}
-	if (bits)
-		level->several_nodes = bits > 1;
-}
-
-/* "ffff0000,0000ffff", from the first word that is not 0. */
-static void mask_of(const char *text, struct discover_object *object)
-{
-	uint32_t words[256];
-	size_t count = words_of(text, words, sizeof(words) / sizeof(words[0])), first = 0, used = 0;
-
-	while (first < count && !words[first])
-		first++;
-	object->has_cpus = first < count;
-	if (first == count || (count - first) * 9 > sizeof(object->cpus))
-		return;
-	for (size_t i = first; i < count; i++)
-		used += (size_t)snprintf(object->cpus + used, sizeof(object->cpus) - used, "%s%08x", used ? "," : "",
-					 words[i]);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- objects */
@@ -260,6 +195,7 @@ static enum hwloc_xml_device device_of(int version, const char *kind, const char
 static const char *read_object(struct reader *reader, const char **attributes, struct discover_object *object)
 {
 	const char *name = attribute(attributes, "name");
+	int r;
 
 	object->os_index = (int)number(attribute(attributes, "os_index"), 4095, UINT64_MAX);
 	object->number = (uint32_t)number(attribute(attributes, "gp_index"), UINT32_MAX - 1, HWLOC_NONE);
@@ -268,7 +204,10 @@ static const char *read_object(struct reader *reader, const char **attributes, s
 		if (object->os_index < 0)
 			return "a NUMA node without a number";
 		object->memory_bytes = number(attribute(attributes, "local_memory"), INT64_MAX, 0);
-		mask_of(attribute(attributes, "cpuset"), object);
+		r = hwloc_nodes_add(&reader->nodes, reader->tree->count, object->os_index,
+				    attribute(attributes, "cpuset"), attribute(attributes, "subtype"), object->cpus);
+		if (r < 0)
+			return r == -EEXIST ? "two NUMA nodes of the same number" : strerror(-r);
 		break;
 	case HWLOC_XML_BRIDGE:
 		if (!read_bridge(attributes, object))
@@ -305,12 +244,10 @@ static void begin_object(struct reader *reader, const char **attributes)
 		fail(reader, -EINVAL, "an object without a type", "");
 		return;
 	}
-	nodes_of(attribute(attributes, "nodeset"), level);
+	hwloc_set_read(attribute(attributes, "nodeset"), &level->near);
 	if (!type_of(type, &object.type))
 		return;
 	object.parent = level->object;
-	object.node = level->node;
-	object.several_nodes = level->several_nodes;
 	wrong = read_object(reader, attributes, &object);
 	if (wrong) {
 		fail(reader, -EINVAL, wrong, "");
@@ -319,6 +256,8 @@ static void begin_object(struct reader *reader, const char **attributes)
 	level->object = reader->tree->count;
 	level->own = true;
 	r = add_object(reader->tree, &object);
+	if (!r)
+		r = hwloc_nodes_add_near(&reader->nodes, &level->near);
 	if (r < 0)
 		fail(reader, r == -E2BIG ? -EINVAL : r, r == -E2BIG ? "more objects than a machine has" : strerror(-r),
 		     "");
@@ -467,7 +406,7 @@ static void XMLCALL on_begin(void *arg, const char *element, const char **attrib
 		fail(reader, -EINVAL, "nested deeper than a machine is", element);
 		return;
 	}
-	*level = reader->depth ? level[-1] : (struct level){ .object = HWLOC_NONE, .node = -1 };
+	*level = reader->depth ? level[-1] : (struct level){ .object = HWLOC_NONE };
 	level->own = false;
 	reader->text_bytes = 0;
 	reader->text[0] = '\0';
@@ -563,6 +502,9 @@ int discover_hwloc_read(const char *text, size_t bytes, struct discover_tree *re
 		r = parse(reader, text, bytes);
 		if (!r && tree.nvlink_count && !tree.nvlink_ends)
 			tree.nvlink_count = 0;
+		if (!r)
+			hwloc_nodes_finish(&reader->nodes, &tree);
+		hwloc_nodes_fini(&reader->nodes);
 		free_matrix(reader);
 		free(reader);
 	}

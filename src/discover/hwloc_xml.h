@@ -35,10 +35,10 @@ struct discover_object {
 	uint32_t parent;                    /* the nearest one that is kept; HWLOC_NONE */
 	uint32_t number;                    /* hwloc's gp_index */
 	int os_index;                       /* of a NUMA node: the kernel's; -1: not known */
-	int node;                           /* the lowest NUMA node it is near to; -1: not known */
+	int node;                           /* the lowest NUMA node with cores that it is near to; -1: not known */
 	bool several_nodes;                 /* it is as near to others */
 	char cpus[TOPOLOGY_AFFINITY_BYTES]; /* of a NUMA node: a mask as NCCL has it; "" none, or too long */
-	bool has_cpus;
+	bool has_cpus;                      /* of a NUMA node: cores of its own */
 	uint64_t memory_bytes;
 	char name[TOPOLOGY_NAME_BYTES]; /* of a device: "eth0", "mlx5_0", "nvml3" */
 	enum hwloc_xml_device device;

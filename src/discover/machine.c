@@ -76,7 +76,8 @@ static int discover_nvml(struct discover_root *root, struct gpu_inventory *ret, 
 	return r;
 }
 
-static int graph_and_facts(struct discover_root *root, const struct discover_tree *tree,
+/* machine: false for a file of hwloc's alone, which has no facts but its own. */
+static int graph_and_facts(struct discover_root *root, bool machine, const struct discover_tree *tree,
 			   const struct gpu_inventory *gpus, struct topology *ret, struct discover_facts *ret_facts,
 			   struct diag *diag)
 {
@@ -86,7 +87,7 @@ static int graph_and_facts(struct discover_root *root, const struct discover_tre
 	if (r < 0)
 		return r;
 	if (ret_facts)
-		r = discover_facts_read(root, &topology, tree, gpus, ret_facts);
+		r = discover_facts_read(machine ? root : NULL, &topology, tree, gpus, ret_facts);
 	if (r < 0)
 		topology_fini(&topology);
 	else
@@ -94,15 +95,16 @@ static int graph_and_facts(struct discover_root *root, const struct discover_tre
 	return r;
 }
 
-static int from_hwloc_text(struct discover_root *root, const char *text, size_t bytes, const struct gpu_inventory *gpus,
-			   struct topology *ret, struct discover_facts *ret_facts, struct diag *diag)
+static int from_hwloc_text(struct discover_root *root, bool machine, const char *text, size_t bytes,
+			   const struct gpu_inventory *gpus, struct topology *ret, struct discover_facts *ret_facts,
+			   struct diag *diag)
 {
 	struct discover_tree tree;
 	int r = discover_hwloc_read(text, bytes, &tree, diag);
 
 	if (r < 0)
 		return r;
-	r = graph_and_facts(root, &tree, gpus, ret, ret_facts, diag);
+	r = graph_and_facts(root, machine, &tree, gpus, ret, ret_facts, diag);
 	discover_tree_fini(&tree);
 	return r;
 }
@@ -120,7 +122,7 @@ int discover_machine(struct discover_root *root, struct topology *ret, struct di
 		return r;
 	r = discover_nvml(root, &gpus, &has_gpus, diag);
 	if (!r)
-		r = from_hwloc_text(root, text, bytes, has_gpus ? &gpus : NULL, ret, ret_facts, diag);
+		r = from_hwloc_text(root, true, text, bytes, has_gpus ? &gpus : NULL, ret, ret_facts, diag);
 	if (has_gpus)
 		gpu_inventory_fini(&gpus);
 	free(text);
@@ -144,14 +146,15 @@ static int from_capture(const char *data, size_t bytes, struct topology *ret, st
 	return r;
 }
 
-static int from_hwloc(const char *data, size_t bytes, struct topology *ret, struct diag *diag)
+static int from_hwloc(const char *data, size_t bytes, struct topology *ret, struct discover_facts *ret_facts,
+		      struct diag *diag)
 {
 	struct discover_root *root;
 	int r = discover_root_empty(&root);
 
 	if (r < 0)
 		return r;
-	r = from_hwloc_text(root, data, bytes, NULL, ret, NULL, diag);
+	r = from_hwloc_text(root, false, data, bytes, NULL, ret, ret_facts, diag);
 	discover_root_close(root);
 	return r;
 }
@@ -210,12 +213,14 @@ int discover_bytes(const char *data, size_t bytes, struct topology *ret, struct 
 		diag_set(diag, 0, 0, "it is a profile: give it with --profile");
 		return -EINVAL;
 	}
+	if (ret_facts)
+		*ret_facts = none;
 	switch (source) {
 	case DISCOVER_CAPTURE:
 		r = from_capture(data, bytes, ret, ret_facts, diag);
 		break;
 	case DISCOVER_HWLOC_XML:
-		r = from_hwloc(data, bytes, ret, diag);
+		r = from_hwloc(data, bytes, ret, ret_facts, diag);
 		break;
 	case DISCOVER_NCCL_XML:
 		r = strcmp(element, "system") ? -EINVAL : topology_xml_read(data, bytes, ret, diag);
@@ -231,8 +236,6 @@ int discover_bytes(const char *data, size_t bytes, struct topology *ret, struct 
 		return r;
 	if (source != DISCOVER_NCCL_XML)
 		diag_set(diag, 0, 0, "%s", "");
-	if (ret_facts && source != DISCOVER_CAPTURE)
-		*ret_facts = none;
 	if (ret_source)
 		*ret_source = source;
 	return 0;

@@ -59,7 +59,12 @@ void doctor_add(struct doctor *doctor, enum doctor_severity severity, const char
 
 bool doctor_has_facts(const struct doctor *doctor)
 {
-	return doctor->facts && doctor->facts->bytes;
+	const char *line = doctor->facts && doctor->facts->bytes ? doctor->facts->text : "";
+
+	/* A file of hwloc's has those of NUMA nodes alone. */
+	while (!strncmp(line, "numa ", 5) || !strncmp(line, "locality ", 9))
+		line += strcspn(line, "\n") + 1;
+	return *line;
 }
 
 bool doctor_next_fact(const struct doctor *doctor, struct doctor_fact *fact)

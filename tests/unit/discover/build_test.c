@@ -500,7 +500,6 @@ static void an_impossible_machine_is_refused_with_a_reason(void **state)
 	static const char *const cases[] = {
 		HEAD HOST("16-16") NIC("16:00.0", NET("eth0")) NIC("16:01.0", NET("eth0")) END TAIL,
 		HEAD HOST("16-16") NIC("16:00.0", NET("a b")) END TAIL,
-		HEAD "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x3\"/>" TAIL,
 		/* One root port's bus id below two host bridges. */
 		HEAD HOST("16-16") BRIDGE("16:01.0", "17-17") NIC("17:00.0", NET("a")) NIC("17:00.1", NET("b"))
 			END END HOST("97-97") BRIDGE("16:01.0", "98-98") NIC("98:00.0", NET("c"))

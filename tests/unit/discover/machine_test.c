@@ -66,6 +66,30 @@ static void the_graph_of_a_two_node_machine_is_as_expected(void **state)
 	discover_root_close(root);
 }
 
+/* Memory of a GPU or of CXL, as the kernel shows it: hwloc gives it the cores that are nearest. */
+static void a_node_of_memory_alone_is_a_fact(void **state)
+{
+	struct tree *machine = *state;
+	struct discover_root *root;
+	char *text;
+
+	tree_text(machine, "sys/devices/system/node/online", "0-2\n");
+	tree_text(machine, "sys/devices/system/node/possible", "0-2\n");
+	tree_text(machine, "sys/devices/system/node/node0/distance", "10 21 30\n");
+	tree_text(machine, "sys/devices/system/node/node1/distance", "21 10 20\n");
+	tree_text(machine, "sys/devices/system/node/node2/distance", "30 20 10\n");
+	tree_text(machine, "sys/devices/system/node/node2/cpumap", "0\n");
+	tree_text(machine, "sys/devices/system/node/node2/meminfo", "Node 2 MemTotal:       8388608 kB\n");
+	root = open_fake(machine);
+	text = look_at(root);
+	assert_non_null(strstr(text, "\nvertex cpu cpu1 "));
+	assert_null(strstr(text, "cpu2"));
+	assert_null(strstr(text, "memory2"));
+	assert_non_null(strstr(text, "\nnuma 2 cpus=none memory_bytes=8589934592\n"));
+	free(text);
+	discover_root_close(root);
+}
+
 static void the_recorded_capture_gives_the_same(void **state)
 {
 	size_t bytes;
@@ -257,6 +281,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, tree_free)
 	const struct CMUnitTest tests[] = {
 		TEST(the_graph_of_a_two_node_machine_is_as_expected),
+		TEST(a_node_of_memory_alone_is_a_fact),
 		TEST(the_recorded_capture_gives_the_same),
 		TEST(a_capture_gives_what_the_folder_gave),
 		TEST(a_capture_of_a_capture_is_the_same_capture),
