@@ -127,16 +127,16 @@ static void random_scene(struct scene *scene)
 	unsigned leaves = 2 + draw(4), hosts = 6 + draw(SLOTS - 5), each, slow = draw(3);
 	char text[2048];
 	int at = snprintf(text, sizeof(text),
-			  "tributary-cluster 1\nswitch top\nswitch p parent=top rate=%u\nswitch q parent=top "
-			  "rate=%u\n",
+			  "tributary-cluster 1\nswitch top\nswitch p parent=top rate=%uMB/s\nswitch q parent=top "
+			  "rate=%uMB/s\n",
 			  10 + draw(40), 10 + draw(40));
 
 	memset(scene, 0, sizeof(*scene));
 	for (unsigned i = 0; i < leaves; i++)
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch l%u parent=%c rate=%u\n", i,
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch l%u parent=%c rate=%uMB/s\n", i,
 			       draw(2) ? 'p' : 'q', 10 + draw(30));
 	for (unsigned i = 0; i < hosts; i++)
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "host h%u leaf=l%u rate=%u\n", i, draw(leaves),
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "host h%u leaf=l%u rate=%uMB/s\n", i, draw(leaves),
 			       slow && !draw(slow) ? 1 + draw(FASTEST - 2) : FASTEST); /* none alike */
 	scene->cluster = tree_of(text, &scene->tree);
 	scene->slot_count = scene->free = hosts;

@@ -51,18 +51,19 @@ static void random_fabric(unsigned hosts, struct simulate_fabric *ret)
 	int at = snprintf(text, sizeof(text), "tributary-cluster 1\nswitch top\n");
 
 	for (unsigned i = 0; i < pods; i++)
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch pod%u parent=top up=%u down=%u\n", i,
-			       1000 + draw(8) * 1000, 1000 + draw(8) * 1000);
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch pod%u parent=top up=%ukB/s down=%ukB/s\n",
+			       i, 1000 + draw(8) * 1000, 1000 + draw(8) * 1000);
 	for (unsigned i = 0; i < leaves; i++)
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch leaf%u parent=pod%u up=%u down=%u\n", i,
-			       draw(pods), 1000 + draw(4) * 1000, 1000 + draw(4) * 1000);
+		at += snprintf(text + at, sizeof(text) - (size_t)at,
+			       "switch leaf%u parent=pod%u up=%ukB/s down=%ukB/s\n", i, draw(pods),
+			       1000 + draw(4) * 1000, 1000 + draw(4) * 1000);
 	for (unsigned i = 0; i < hosts; i++) {
 		unsigned name = draw(hosts);
 
 		while (used[name])
 			name = (name + 1) % hosts;
 		used[name] = 1;
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "host h%u leaf=leaf%u rate=%u\n", name,
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "host h%u leaf=leaf%u rate=%ukB/s\n", name,
 			       draw(leaves), draw(4) ? 4000 : 1000);
 	}
 	fabric_of(text, ret);
