@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tributaryd: from the command line to a service that runs, and back. */
 #include "base/log.h"
+#include "base/process.h"
 #include "base/sys.h"
 #include "daemon/daemon.h"
 #include "daemon/privileges.h"
@@ -192,6 +193,10 @@ static void run(struct start *start)
 	char text[DAEMON_ADDRESS_TEXT];
 	int r = notify(socket, "READY=1\nSTATUS=waits for groups");
 
+	/* Root of a user namespace, as in a rootless container, is another user outside. */
+	if (!start->options.user[0] && process_user() == 0)
+		log_warn("it runs as root and needs none of root's rights: give --user NAME, or start it as another "
+			 "user");
 	for (size_t i = 0; i < start->options.listen_count; i++)
 		log_info(LOG_NET, "listens on %s", daemon_address_text(&start->options.listen[i].address, text));
 	if (r < 0)

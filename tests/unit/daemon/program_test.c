@@ -3,6 +3,7 @@
 #include "aggregate/aggregator_wire.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "host_harness.h"
 #include "support/port.h"
 #include "support/runtime.h"
@@ -345,6 +346,28 @@ static void it_gives_its_privileges_away(void **state)
 	assert_int_equal(end(&program), 0);
 }
 
+/* What the unit and the examples avoid: --user, even root's, is a decision. */
+static void that_it_stays_root_is_said(void **state)
+{
+	static const char *const options[] = { "", "--user nobody", "--user root" };
+
+	(void)state;
+	skip_without_program();
+	if (process_user() != 0) {
+		print_message("skipped: needs root\n");
+		skip();
+	}
+	tree_put_mode(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		struct program program = serve(options[i], false);
+		const char *said = strstr(program.said, "it runs as root and needs none of root's rights: give --user");
+
+		assert_true(options[i][0] ? !said : said && strstr(said, "\n"));
+		kill(program.pid, SIGTERM);
+		assert_int_equal(end(&program), 0);
+	}
+}
+
 /* ---- `tributary aggregators` ---- */
 
 static int command(const char *arguments, char *text, size_t room)
@@ -400,6 +423,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(an_idle_group_is_no_news),
 		cmocka_unit_test(what_it_cannot_work_with_it_refuses_with_the_remedy),
 		cmocka_unit_test(it_gives_its_privileges_away),
+		cmocka_unit_test(that_it_stays_root_is_said),
 		cmocka_unit_test(the_command_shows_those_that_answer_and_those_that_do_not),
 	};
 
