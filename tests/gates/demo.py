@@ -64,9 +64,13 @@ def records(command, environment):
     """What perf/allreduce says, a dictionary at a time, as it comes."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
-        for line in process.stdout:
-            if line.startswith("{"):
-                yield json.loads(line)
+        try:
+            for line in process.stdout:
+                if line.startswith("{"):
+                    yield json.loads(line)
+        except BaseException:  # the reader has enough, or somebody pressed Ctrl-C
+            process.terminate()
+            raise
         if process.wait():
             errors.seek(0)
             fail("not every rank finished with the right sums.", errors.read())
@@ -250,6 +254,7 @@ def main(build):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
     if sys.argv[1] == "--rank":
         sys.exit(rank(pathlib.Path(sys.argv[2]), sys.argv[3]))
     main(pathlib.Path(sys.argv[1]).resolve())
