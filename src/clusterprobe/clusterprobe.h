@@ -4,6 +4,9 @@
  * connect to it, prove that they have the secret (aggregate/control/channel.h), and do what it says: send to these hosts,
  * receive from those, for so long, and report. Data goes straight between hosts, over connections that show a token of
  * this run. docs/design/measuring.md.
+ *
+ * `tributary check` has the same coordinator and workers, or workers at the other end of a remote shell: it asks them
+ * questions in words of its own.
  */
 #ifndef TRIBUTARY_CLUSTERPROBE_CLUSTERPROBE_H
 #define TRIBUTARY_CLUSTERPROBE_CLUSTERPROBE_H
@@ -25,7 +28,8 @@ enum {
 	CLUSTERPROBE_ADDRESS_TEXT_BYTES = 256,
 	CLUSTERPROBE_PORT_DEFAULT = 29471,
 	CLUSTERPROBE_STREAMS_MAX = 16,
-	CLUSTERPROBE_VERSION = 2, /* of the messages; 1 had none in its HELLO */
+	CLUSTERPROBE_TEXT_BYTES = CONTROL_PAYLOAD_MAX - 8,
+	CLUSTERPROBE_VERSION = 3, /* of the messages; 1 had none in its HELLO, 2 no ASK */
 };
 
 /* ------------------------------------------------------------------------------------------------------- launch.c, pure */
@@ -63,12 +67,14 @@ enum clusterprobe_kind {
 	CLUSTERPROBE_HELLO,     /* rank, boot, address, name; after the version */
 	CLUSTERPROBE_RATES,     /* round, flows with rates: of those received */
 	CLUSTERPROBE_LATENCIES, /* round, median_ns, least_ns */
+	CLUSTERPROBE_ANSWER,    /* round, text */
 	CLUSTERPROBE_TROUBLE,   /* sentence */
 	/* TELLs */
 	CLUSTERPROBE_WELCOME, /* index or CLUSTERPROBE_IDLE, token, limit_Bps, streams */
 	CLUSTERPROBE_PEERS,   /* first, addresses */
 	CLUSTERPROBE_ROUND, /* round, duration_ms, flows: of this host, sends and receives; none: it is idle, and answers */
 	CLUSTERPROBE_PING, /* round, peer */
+	CLUSTERPROBE_ASK,  /* round, text */
 	CLUSTERPROBE_END,  /* sentence; "": all is well */
 	CLUSTERPROBE_HERE, /* nothing: the coordinator thinks */
 	CLUSTERPROBE_KIND_COUNT
@@ -83,7 +89,7 @@ enum { CLUSTERPROBE_TASKS_MAX = FABRIC_HOSTS_MAX + 64, CLUSTERPROBE_PEERS_MAX = 
 struct clusterprobe_message {
 	enum clusterprobe_kind kind;
 	uint32_t rank, round, duration_ms, streams;
-	uint16_t index, peer, first, version, task_count, peer_count;
+	uint16_t index, peer, first, version, task_count, peer_count, text_bytes;
 	uint64_t boot;
 	uint64_t limit_Bps, median_ns, least_ns;
 	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
@@ -92,6 +98,7 @@ struct clusterprobe_message {
 	struct clusterprobe_address address;
 	struct clusterprobe_task tasks[CLUSTERPROBE_TASKS_MAX];
 	struct clusterprobe_address peers[CLUSTERPROBE_PEERS_MAX];
+	char text[CLUSTERPROBE_TEXT_BYTES + 1]; /* with a NUL behind it */
 };
 /* Bytes; payload has CONTROL_PAYLOAD_MAX. */
 size_t clusterprobe_message_put(struct clusterprobe_message *message, uint8_t *payload);
@@ -110,11 +117,18 @@ int clusterprobe_preamble_codec(struct codec *codec, struct clusterprobe_preambl
 
 /* -------------------------------------------------------------------------------------------------------------- control.c */
 
+/* The standard input and output of a process that a remote shell started. */
+struct clusterprobe_pipe {
+	int in, out; /* non-blocking */
+};
 /* A control connection; blocks with a limit and looks at a flag. */
 struct clusterprobe_control {
 	int fd;
+	const struct clusterprobe_pipe *pipe; /* in place of a socket; fd is its input */
 	struct control_channel channel;
 };
+/* As control_channel_move. */
+int clusterprobe_control_move(struct clusterprobe_control *control);
 /* Sends a message, as far as the socket takes it; clusterprobe_control_step sends the rest. -errno: the connection is dead. */
 int clusterprobe_control_say(struct clusterprobe_control *control, struct clusterprobe_message *message);
 /* 1: *ret is there; 0: not yet; -errno: dead, control->channel.why. */
@@ -128,6 +142,8 @@ void clusterprobe_control_fini(struct clusterprobe_control *control);
 struct clusterprobe_receiver;
 int clusterprobe_receiver_open(const struct sockaddr_storage *address, socklen_t bytes,
 			       struct clusterprobe_receiver **ret, struct sockaddr_storage *ret_bound);
+/* On a socket that listens; takes fd, which is closed on an error. */
+int clusterprobe_receiver_start(int fd, struct clusterprobe_receiver **ret);
 void clusterprobe_receiver_close(struct clusterprobe_receiver *port); /* NULL is fine */
 void clusterprobe_receiver_admit(struct clusterprobe_receiver *port,
 				 const uint8_t token[static CLUSTERPROBE_TOKEN_BYTES]);
@@ -176,6 +192,10 @@ struct clusterprobe_setup {
 	uint64_t timeout_ns;
 	const _Atomic bool *stop; /* set by a signal */
 	const atomic_bool *over;  /* set by the coordinator of the same process; NULL: it is in another */
+	/* A worker of `tributary check`; NULL: one that measures. -errno, or the bytes of its answer. */
+	int (*answer)(void *arg, const char *question, char ret[static CLUSTERPROBE_TEXT_BYTES]);
+	void *answer_arg;
+	const struct clusterprobe_pipe *pipe; /* of a worker: to the coordinator; NULL: it dials launch.address */
 };
 /* Until the coordinator says END: 0, or -errno with the reason. */
 int clusterprobe_worker_run(const struct clusterprobe_setup *setup, struct diag *diag);
@@ -201,5 +221,28 @@ struct clusterprobe_result {
 int clusterprobe_coordinator_run(const struct clusterprobe_setup *setup, const struct clusterprobe_options *options,
 				 struct clusterprobe_result *ret, struct diag *diag);
 void clusterprobe_result_fini(struct clusterprobe_result *result);
+
+/* ------------------------------------------------------------------------------------------------------------ session.c */
+
+struct clusterprobe_member {
+	char name[CLUSTERPROBE_NAME_BYTES];
+	char why[CONTROL_SENTENCE_BYTES]; /* it does not answer, a clause; "": it does */
+	const char *question;             /* the caller's; NULL: none */
+	char *answer;                     /* to the last question, with a NUL behind it; NULL: none came */
+	uint64_t sent_ns, came_ns;
+	int fd; /* the caller's: of a remote shell, a socket; -1: it could not be started */
+};
+/* The hosts that are asked. One that fails leaves the others alone: its `why` is set. */
+struct clusterprobe_session;
+/*
+ * Rank 0, with setup->answer for its own host; waits for the others until setup->timeout_ns. Or, with members, which are then
+ * the caller's and stay: one for each remote shell. -errno with the reason.
+ */
+int clusterprobe_session_open(const struct clusterprobe_setup *setup, struct clusterprobe_member *shells,
+			      size_t shell_count, struct clusterprobe_session **ret, struct diag *diag);
+struct clusterprobe_member *clusterprobe_session_members(struct clusterprobe_session *session, size_t *ret_count);
+/* Puts its question to each, and waits so long for all answers. Only a signal is an error. */
+int clusterprobe_session_ask(struct clusterprobe_session *session, uint64_t timeout_ns);
+void clusterprobe_session_close(struct clusterprobe_session *session); /* NULL is fine */
 
 #endif

@@ -7,6 +7,51 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* r: of read or write, 0 or below. */
+static int end_of_pipe(struct clusterprobe_control *control, ssize_t r)
+{
+	int error = r < 0 ? -errno : -EPIPE;
+
+	if (error == -EAGAIN || error == -EINTR)
+		return 0;
+	snprintf(control->channel.why, sizeof(control->channel.why), "%s",
+		 r < 0 ? strerror(-error) : "the connection was closed");
+	return error;
+}
+
+static int move_pipe(struct clusterprobe_control *control)
+{
+	struct control_channel *channel = &control->channel;
+	const uint8_t *from;
+	uint8_t *to;
+	size_t count;
+	int r = 0;
+
+	while (r == 0 && (count = control_channel_wants(channel, &to)) > 0) {
+		ssize_t got = read(control->pipe->in, to, count);
+
+		if (got <= 0) {
+			r = end_of_pipe(control, got);
+			break;
+		}
+		r = control_channel_came(channel, (size_t)got);
+	}
+	while ((count = control_channel_pending(channel, &from)) > 0) {
+		ssize_t went = write(control->pipe->out, from, count);
+
+		if (went <= 0)
+			return r < 0 ? r : end_of_pipe(control, went);
+		control_channel_went(channel, (size_t)went);
+	}
+	return r;
+}
+
+int clusterprobe_control_move(struct clusterprobe_control *control)
+{
+	return control->pipe ? move_pipe(control) : control_channel_move(&control->channel, control->fd);
+}
 
 int clusterprobe_control_say(struct clusterprobe_control *control, struct clusterprobe_message *message)
 {
@@ -15,7 +60,7 @@ int clusterprobe_control_say(struct clusterprobe_control *control, struct cluste
 	int r = control_channel_send(&control->channel, type, payload, clusterprobe_message_put(message, payload));
 
 	if (r == 0)
-		r = control_channel_move(&control->channel, control->fd);
+		r = clusterprobe_control_move(control);
 	return r;
 }
 
@@ -23,7 +68,7 @@ int clusterprobe_control_step(struct clusterprobe_control *control, struct clust
 {
 	const struct control_header *header;
 	const uint8_t *payload;
-	int moved = control_channel_move(&control->channel, control->fd), r;
+	int moved = clusterprobe_control_move(control), r;
 
 	header = control_channel_frame(&control->channel, &payload);
 	if (!header)
@@ -49,6 +94,7 @@ short clusterprobe_control_events(const struct clusterprobe_control *control)
 
 void clusterprobe_control_fini(struct clusterprobe_control *control)
 {
-	sys_close(&control->fd);
+	if (!control->pipe)
+		sys_close(&control->fd);
 	control_channel_fini(&control->channel);
 }

@@ -39,7 +39,7 @@ static int tell(struct coordinator *coordinator, struct peer *peer)
 }
 
 /* The first rank of each host measures; the others may go. */
-static int appoint(struct coordinator *coordinator)
+int coordinator_appoint(struct coordinator *coordinator)
 {
 	for (size_t i = 0; i < coordinator->peer_count; i++) {
 		struct peer *peer = &coordinator->peers[i];
@@ -73,10 +73,10 @@ static int appoint(struct coordinator *coordinator)
 		if (first)
 			coordinator->hosts[coordinator->host_count++] = peer;
 		r = tell(coordinator, peer);
-		if (r < 0 && first)
+		if (r < 0 && first && !coordinator->lost)
 			return r;
 	}
-	if (coordinator->host_count >= 2)
+	if (coordinator->host_count >= 2 || coordinator->lost)
 		return 0;
 	diag_set(coordinator->diag, 0, 0, "all %zu ranks are on host \"%s\": start one on each of at least two hosts",
 		 coordinator->peer_count, coordinator->peers[0].name);
@@ -352,8 +352,9 @@ static void farewell(struct coordinator *coordinator, int error)
 	}
 }
 
-static void fini(struct coordinator *coordinator)
+void coordinator_end(struct coordinator *coordinator, int error)
 {
+	farewell(coordinator, error);
 	atomic_store(&coordinator->over, true);
 	if (coordinator->has_worker)
 		pthread_join(coordinator->worker, NULL);
@@ -375,18 +376,24 @@ static int name_hosts(const struct coordinator *coordinator, struct clusterprobe
 	return 0;
 }
 
-static int start(struct coordinator *coordinator)
+int coordinator_allocate(struct coordinator *coordinator)
 {
 	size_t size = coordinator->setup->launch.size, room = size + COORDINATOR_UNAUTHENTICATED_MAX;
 	const struct sys_array arrays[] = { SYS_ARRAY(coordinator->peers, room),
 					    SYS_ARRAY(coordinator->hosts, FABRIC_HOSTS_MAX),
 					    SYS_ARRAY(coordinator->awaited, FABRIC_HOSTS_MAX),
 					    SYS_ARRAY(coordinator->polls, room + 1) };
-	int r;
 
 	coordinator->arrays = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
-	if (!coordinator->arrays)
-		return -ENOMEM;
+	return coordinator->arrays ? 0 : -ENOMEM;
+}
+
+int coordinator_start(struct coordinator *coordinator)
+{
+	int r = coordinator_allocate(coordinator);
+
+	if (r < 0)
+		return r;
 	if (getrandom(coordinator->token, sizeof(coordinator->token), 0) != (ssize_t)sizeof(coordinator->token))
 		return -EIO;
 	r = coordinator_listen(coordinator);
@@ -414,12 +421,12 @@ int clusterprobe_coordinator_run(const struct clusterprobe_setup *setup, const s
 	coordinator->options = options;
 	coordinator->diag = diag;
 	coordinator->listener = -1;
-	r = start(coordinator);
+	r = coordinator_start(coordinator);
 	if (r == 0)
 		r = coordinator_wait_for_workers(coordinator);
 	start_ns = clock_now_ns();
 	if (r == 0)
-		r = appoint(coordinator);
+		r = coordinator_appoint(coordinator);
 	if (r == 0)
 		r = introduce(coordinator);
 	if (r == 0)
@@ -428,8 +435,7 @@ int clusterprobe_coordinator_run(const struct clusterprobe_setup *setup, const s
 		r = measure_latency(coordinator, &result);
 	if (r == 0)
 		r = measure_fabric(coordinator, &result.fabric);
-	farewell(coordinator, r);
-	fini(coordinator);
+	coordinator_end(coordinator, r);
 	result.seconds = 1e-9 * (double)clock_elapsed_ns(start_ns, clock_now_ns());
 	if (r == 0)
 		*ret = result;

@@ -12,7 +12,8 @@ enum { COORDINATOR_UNAUTHENTICATED_MAX = 64, COORDINATOR_POLL_MS = 50 };
 struct peer {
 	struct clusterprobe_control control;
 	uint64_t since_ns;
-	bool here; /* has said HELLO */
+	bool here;   /* has said HELLO */
+	bool placed; /* rank was known before: it came through a remote shell */
 	uint32_t rank;
 	uint64_t boot;
 	char name[CLUSTERPROBE_NAME_BYTES];
@@ -51,13 +52,28 @@ struct coordinator {
 	bool loopback;                       /* is where rank 0 is said to be */
 	struct clusterprobe_address reached; /* this host, as the first one of another came to it */
 	bool is_reached;
+	/* In a session one that fails is no failure of the others: this hears of it, before it is dropped. */
+	void (*lost)(struct coordinator *coordinator, const struct peer *peer);
+	void *lost_arg;
 };
+
+/* coordinator.c. Listens, and starts this host's own worker. */
+int coordinator_start(struct coordinator *coordinator);
+/* Tells each rank whether it is its host's first: coordinator->hosts. */
+int coordinator_appoint(struct coordinator *coordinator);
+/* Says END to all, with the reason for an error, and frees everything. */
+void coordinator_end(struct coordinator *coordinator, int error);
+/* Its arrays, for as many ranks as the launch has. */
+int coordinator_allocate(struct coordinator *coordinator);
 
 /* coordinator_join.c. -EINTR and the reason, once a signal has come. */
 int coordinator_stopped(struct coordinator *coordinator);
 int coordinator_listen(struct coordinator *coordinator);
 /* Until all ranks are here and have said HELLO: coordinator->hosts, in the order of ranks. -errno with the reason. */
 int coordinator_wait_for_workers(struct coordinator *coordinator);
+/* On a socket that is connected; takes fd, which is closed on an error. */
+int coordinator_add_peer(struct coordinator *coordinator, int fd);
+void coordinator_drop_peer(struct coordinator *coordinator, struct peer *peer);
 /* Where the others reach that peer. */
 struct clusterprobe_address coordinator_address_of(const struct coordinator *coordinator, const struct peer *peer);
 

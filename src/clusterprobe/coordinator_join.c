@@ -72,10 +72,25 @@ int coordinator_listen(struct coordinator *coordinator)
 	return r;
 }
 
-static void drop_peer(struct coordinator *coordinator, struct peer *peer)
+void coordinator_drop_peer(struct coordinator *coordinator, struct peer *peer)
 {
 	clusterprobe_control_fini(&peer->control);
 	*peer = coordinator->peers[--coordinator->peer_count];
+}
+
+int coordinator_add_peer(struct coordinator *coordinator, int fd)
+{
+	struct peer *peer = &coordinator->peers[coordinator->peer_count];
+	int r;
+
+	*peer = (struct peer){ .control.fd = fd, .since_ns = clock_now_ns() };
+	r = control_channel_init(&peer->control.channel, CONTROL_SERVER, coordinator->setup->secret,
+				 coordinator->setup->name);
+	if (r < 0)
+		clusterprobe_control_fini(&peer->control);
+	else
+		coordinator->peer_count++;
+	return r;
 }
 
 /* -EMFILE, -ENFILE: nobody else can come, and who waits at the door keeps the listener ready. */
@@ -83,11 +98,10 @@ static int take_peers(struct coordinator *coordinator)
 {
 	struct pollfd door = { coordinator->listener, POLLIN, 0 };
 
-	for (;;) {
+	while (coordinator->listener >= 0) {
 		size_t room = coordinator->setup->launch.size + COORDINATOR_UNAUTHENTICATED_MAX;
 		struct sockaddr_storage address;
 		socklen_t bytes = sizeof(address);
-		struct peer *peer = &coordinator->peers[coordinator->peer_count];
 		int fd = sys_accept(coordinator->listener, &address, &bytes), on = 1;
 
 		/* So it is without anybody, too. */
@@ -104,13 +118,9 @@ static int take_peers(struct coordinator *coordinator)
 			continue;
 		}
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		*peer = (struct peer){ .control.fd = fd, .since_ns = clock_now_ns() };
-		if (control_channel_init(&peer->control.channel, CONTROL_SERVER, coordinator->setup->secret,
-					 coordinator->setup->name) < 0)
-			clusterprobe_control_fini(&peer->control);
-		else
-			coordinator->peer_count++;
+		(void)coordinator_add_peer(coordinator, fd);
 	}
+	return 0;
 }
 
 /* Whoever is on this host comes by its loopback address where its name means that; others say which address it has. */
@@ -139,7 +149,9 @@ struct clusterprobe_address coordinator_address_of(const struct coordinator *coo
 /* -EPROTO: two say that they are the same. */
 static int greet(struct coordinator *coordinator, struct peer *peer)
 {
-	if (coordinator->in.kind != CLUSTERPROBE_HELLO || coordinator->in.rank >= coordinator->setup->launch.size)
+	if (coordinator->in.kind != CLUSTERPROBE_HELLO ||
+	    (peer->placed ? coordinator->in.rank != peer->rank
+			  : coordinator->in.rank >= coordinator->setup->launch.size))
 		return -EBADMSG;
 	for (size_t i = 0; i < coordinator->peer_count; i++)
 		if (coordinator->peers[i].here && coordinator->peers[i].rank == coordinator->in.rank) {
@@ -166,20 +178,24 @@ static int step_peers(struct coordinator *coordinator)
 		int r = clusterprobe_control_step(&peer->control, &coordinator->in);
 
 		/* One of this run, as it has the secret. */
-		if (r == -EPROTO && !peer->here && control_channel_proved(&peer->control.channel))
+		if (r == -EPROTO && !coordinator->lost && !peer->here && control_channel_proved(&peer->control.channel))
 			diag_set(coordinator->diag, 0, 0, "\"%s\": %.120s", peer->control.channel.peer_name,
 				 peer->control.channel.why);
 		if (r > 0 && !peer->here)
 			r = greet(coordinator, peer);
 		if (r == -EPROTO && coordinator->diag->text[0])
 			return r;
-		if (r < 0 && peer->here) {
+		if (r < 0 && coordinator->lost) {
+			coordinator->here_count -= peer->here;
+			coordinator->lost(coordinator, peer);
+		} else if (r < 0 && peer->here) {
 			diag_set(coordinator->diag, 0, 0, "rank %u on \"%s\" went away: %.120s", peer->rank, peer->name,
 				 peer->control.channel.why);
 			return -EREMOTEIO;
 		}
-		if (r < 0 || (!peer->here && clock_elapsed_ns(peer->since_ns, clock_now_ns()) > UNAUTHENTICATED_NS))
-			drop_peer(coordinator, peer);
+		if (r < 0 || (!peer->here && !peer->placed &&
+			      clock_elapsed_ns(peer->since_ns, clock_now_ns()) > UNAUTHENTICATED_NS))
+			coordinator_drop_peer(coordinator, peer);
 	}
 	return 0;
 }
@@ -229,7 +245,8 @@ int coordinator_wait_for_workers(struct coordinator *coordinator)
 {
 	uint64_t deadline_ns = clock_now_ns() + coordinator->setup->timeout_ns;
 
-	while (coordinator->here_count < coordinator->setup->launch.size) {
+	while (coordinator->here_count < coordinator->setup->launch.size &&
+	       (coordinator->listener >= 0 || coordinator->here_count < coordinator->peer_count)) {
 		int r = coordinator_stopped(coordinator);
 
 		if (r == 0)
@@ -238,6 +255,8 @@ int coordinator_wait_for_workers(struct coordinator *coordinator)
 			r = step_peers(coordinator);
 		if (r < 0)
 			return r;
+		if (clock_now_ns() > deadline_ns && coordinator->lost)
+			break;
 		if (clock_now_ns() > deadline_ns) {
 			name_missing(coordinator);
 			return -ETIMEDOUT;
@@ -250,7 +269,7 @@ int coordinator_wait_for_workers(struct coordinator *coordinator)
 	}
 	for (size_t i = coordinator->peer_count; i-- > 0;)
 		if (!coordinator->peers[i].here)
-			drop_peer(coordinator, &coordinator->peers[i]);
+			coordinator_drop_peer(coordinator, &coordinator->peers[i]);
 	qsort(coordinator->peers, coordinator->peer_count, sizeof(*coordinator->peers), compare_peers);
 	return 0;
 }

@@ -251,28 +251,18 @@ static void *accept_peers(void *arg)
 	return NULL;
 }
 
-int clusterprobe_receiver_open(const struct sockaddr_storage *address, socklen_t bytes,
-			       struct clusterprobe_receiver **ret, struct sockaddr_storage *ret_bound)
+int clusterprobe_receiver_start(int fd, struct clusterprobe_receiver **ret)
 {
 	struct clusterprobe_receiver *port = sys_zalloc(sizeof(*port));
-	socklen_t bound_bytes = sizeof(*ret_bound);
 	int r;
 
-	if (!port)
+	if (!port) {
+		sys_close(&fd);
 		return -ENOMEM;
-	pthread_mutex_init(&port->lock, NULL);
-	port->listener = (struct stream){ .fd = -1, .stop = &port->stop };
-	r = sys_socket(address->ss_family, SOCK_STREAM, 0);
-	if (r >= 0) {
-		port->listener.fd = r;
-		r = sys_bind(port->listener.fd, (const struct sockaddr *)address, bytes);
 	}
-	if (r >= 0)
-		r = sys_listen(port->listener.fd, BACKLOG);
-	if (r >= 0 && getsockname(port->listener.fd, (struct sockaddr *)ret_bound, &bound_bytes) < 0)
-		r = -errno;
-	if (r >= 0)
-		r = sys_thread_start(accept_peers, port, "listen", &port->thread);
+	pthread_mutex_init(&port->lock, NULL);
+	port->listener = (struct stream){ .fd = fd, .stop = &port->stop };
+	r = sys_thread_start(accept_peers, port, "listen", &port->thread);
 	if (r < 0) {
 		clusterprobe_receiver_close(port);
 		return r;
@@ -280,6 +270,25 @@ int clusterprobe_receiver_open(const struct sockaddr_storage *address, socklen_t
 	port->started = true;
 	*ret = port;
 	return 0;
+}
+
+int clusterprobe_receiver_open(const struct sockaddr_storage *address, socklen_t bytes,
+			       struct clusterprobe_receiver **ret, struct sockaddr_storage *ret_bound)
+{
+	socklen_t bound_bytes = sizeof(*ret_bound);
+	int fd = sys_socket(address->ss_family, SOCK_STREAM, 0), r;
+
+	if (fd < 0)
+		return fd;
+	r = sys_bind(fd, (const struct sockaddr *)address, bytes);
+	if (r >= 0)
+		r = sys_listen(fd, BACKLOG);
+	if (r >= 0 && getsockname(fd, (struct sockaddr *)ret_bound, &bound_bytes) < 0)
+		r = -errno;
+	if (r >= 0)
+		return clusterprobe_receiver_start(fd, ret);
+	sys_close(&fd);
+	return r;
 }
 
 void clusterprobe_receiver_close(struct clusterprobe_receiver *port)

@@ -105,6 +105,18 @@ static void code_peers(struct codec *codec, struct clusterprobe_message *message
 		code_address(codec, &message->peers[i]);
 }
 
+static void code_text(struct codec *codec, struct clusterprobe_message *message)
+{
+	CODEC_NUMBER(codec, message->round, 4);
+	CODEC_NUMBER(codec, message->text_bytes, 2);
+	codec_check(codec, message->text_bytes <= CLUSTERPROBE_TEXT_BYTES);
+	if (codec->error)
+		return;
+	codec_block(codec, message->text, message->text_bytes);
+	if (!codec->out)
+		message->text[message->text_bytes] = '\0';
+}
+
 /* What follows the kind; the version of a HELLO is not looked at. */
 static void code_fields(struct codec *codec, struct clusterprobe_message *message)
 {
@@ -134,6 +146,10 @@ static void code_fields(struct codec *codec, struct clusterprobe_message *messag
 		break;
 	case CLUSTERPROBE_PEERS:
 		code_peers(codec, message);
+		break;
+	case CLUSTERPROBE_ANSWER:
+	case CLUSTERPROBE_ASK:
+		code_text(codec, message);
 		break;
 	case CLUSTERPROBE_TROUBLE:
 	case CLUSTERPROBE_END:

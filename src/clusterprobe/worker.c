@@ -110,7 +110,7 @@ static int hear(struct worker *worker, uint64_t deadline_ns, bool handshake)
 
 	while (!handshake || !control_channel_proved(channel)) {
 		struct pollfd ready = { worker->control.fd, 0, 0 };
-		int r = handshake ? control_channel_move(channel, ready.fd)
+		int r = handshake ? clusterprobe_control_move(&worker->control)
 				  : clusterprobe_control_step(&worker->control, &worker->in);
 
 		if (r > 0 || (handshake && control_channel_proved(channel)))
@@ -142,6 +142,15 @@ static int dial(struct worker *worker)
 {
 	uint64_t deadline_ns = clock_now_ns() + worker->setup->timeout_ns;
 
+	worker->control.pipe = worker->setup->pipe;
+	if (worker->control.pipe) {
+		int r;
+
+		worker->control.fd = worker->control.pipe->in;
+		r = control_channel_init(&worker->control.channel, CONTROL_CLIENT, worker->setup->secret,
+					 worker->setup->name);
+		return r < 0 ? r : hear(worker, deadline_ns, true);
+	}
 	for (;;) {
 		int r = dial_once(worker, deadline_ns);
 
@@ -166,7 +175,8 @@ static int say(struct worker *worker)
 	return r;
 }
 
-static int say_hello(struct worker *worker)
+/* Where the others send data. */
+static int open_receiver(struct worker *worker, struct clusterprobe_address *ret)
 {
 	struct sockaddr_storage own = { 0 }, bound;
 	socklen_t bytes = sizeof(own);
@@ -186,12 +196,23 @@ static int say_hello(struct worker *worker)
 		diag_set(worker->diag, 0, 0, "cannot listen for data: %s", strerror(-r));
 		return r;
 	}
+	clusterprobe_address_of(&bound, ret);
+	memcpy(ret->ip, reached.ip, sizeof(reached.ip));
+	return 0;
+}
+
+static int say_hello(struct worker *worker)
+{
+	struct clusterprobe_address address = { 0 };
+	int r = worker->setup->answer ? 0 : open_receiver(worker, &address);
+
+	if (r < 0)
+		return r;
 	worker->out = (struct clusterprobe_message){ .kind = CLUSTERPROBE_HELLO,
 						     .rank = worker->setup->launch.rank,
-						     .boot = worker->setup->boot };
+						     .boot = worker->setup->boot,
+						     .address = address };
 	memcpy(worker->out.name, worker->setup->name, sizeof(worker->out.name));
-	clusterprobe_address_of(&bound, &worker->out.address);
-	memcpy(worker->out.address.ip, reached.ip, sizeof(reached.ip));
 	return say(worker);
 }
 
@@ -314,6 +335,16 @@ static int run_ping(struct worker *worker)
 	return clusterprobe_ping(&what, PINGS, &worker->out.median_ns, &worker->out.least_ns);
 }
 
+static int answer(struct worker *worker)
+{
+	int bytes;
+
+	worker->out = (struct clusterprobe_message){ .kind = CLUSTERPROBE_ANSWER, .round = worker->in.round };
+	bytes = worker->setup->answer(worker->setup->answer_arg, worker->in.text, worker->out.text);
+	worker->out.text_bytes = bytes < 0 ? 0 : (uint16_t)bytes;
+	return bytes < 0 ? bytes : 0;
+}
+
 /* What fails here is the coordinator's to know: it says so to all. */
 static int report(struct worker *worker, int error, const char *what)
 {
@@ -329,7 +360,12 @@ static int report(struct worker *worker, int error, const char *what)
 /* 1: it is over. */
 static int obey(struct worker *worker)
 {
-	switch (worker->in.kind) {
+	enum clusterprobe_kind kind = worker->in.kind;
+	bool measures = kind == CLUSTERPROBE_PEERS || kind == CLUSTERPROBE_ROUND || kind == CLUSTERPROBE_PING;
+
+	if (worker->setup->answer ? measures : kind == CLUSTERPROBE_ASK)
+		kind = CLUSTERPROBE_NONE; /* of the other command */
+	switch (kind) {
 	case CLUSTERPROBE_WELCOME:
 		if (worker->in.index == CLUSTERPROBE_IDLE)
 			return 1;
@@ -338,7 +374,8 @@ static int obey(struct worker *worker)
 		worker->streams = worker->in.streams && worker->in.streams <= CLUSTERPROBE_STREAMS_MAX
 					  ? worker->in.streams
 					  : 1;
-		clusterprobe_receiver_admit(worker->port, worker->token);
+		if (worker->port)
+			clusterprobe_receiver_admit(worker->port, worker->token);
 		return 0;
 	case CLUSTERPROBE_HERE:
 		return 0;
@@ -350,6 +387,8 @@ static int obey(struct worker *worker)
 		return report(worker, run_round(worker), "data cannot be sent");
 	case CLUSTERPROBE_PING:
 		return report(worker, run_ping(worker), "a host cannot be reached");
+	case CLUSTERPROBE_ASK:
+		return report(worker, answer(worker), "a question cannot be answered");
 	case CLUSTERPROBE_END:
 		if (!worker->in.sentence[0])
 			return 1;

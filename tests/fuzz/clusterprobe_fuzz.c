@@ -24,6 +24,7 @@ static void message(const uint8_t *data, size_t bytes, bool from_worker)
 	fuzz_must(first.kind > CLUSTERPROBE_NONE && first.kind < CLUSTERPROBE_KIND_COUNT);
 	fuzz_must(from_worker == (first.kind <= CLUSTERPROBE_TROUBLE));
 	fuzz_must(first.task_count <= CLUSTERPROBE_TASKS_MAX && first.peer_count <= CLUSTERPROBE_PEERS_MAX);
+	fuzz_must(first.text_bytes <= CLUSTERPROBE_TEXT_BYTES && !first.text[first.text_bytes]);
 	fuzz_must(first.first + first.peer_count <= FABRIC_HOSTS_MAX);
 	fuzz_must_be_text(first.name, sizeof(first.name));
 	fuzz_must_be_text(first.sentence, sizeof(first.sentence));
@@ -36,7 +37,8 @@ static void message(const uint8_t *data, size_t bytes, bool from_worker)
 		  first.index == second.index && first.peer == second.peer && first.first == second.first &&
 		  first.limit_Bps == second.limit_Bps && first.median_ns == second.median_ns &&
 		  first.least_ns == second.least_ns && first.task_count == second.task_count &&
-		  first.peer_count == second.peer_count);
+		  first.peer_count == second.peer_count && first.text_bytes == second.text_bytes &&
+		  !memcmp(first.text, second.text, first.text_bytes));
 	fuzz_must(!memcmp(first.token, second.token, sizeof(first.token)) && !strcmp(first.name, second.name) &&
 		  !strcmp(first.sentence, second.sentence));
 	for (size_t i = 0; i < first.task_count; i++)

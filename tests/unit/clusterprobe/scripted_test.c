@@ -327,7 +327,7 @@ static void *run_worker(void *arg)
 static void a_round_before_the_welcome_is_answered(void **state)
 {
 	static struct clusterprobe_message message;
-	struct clusterprobe_control control = { -1, { 0 } };
+	struct clusterprobe_control control = { .fd = -1 };
 	struct real real = { 0 };
 	struct pollfd ready = { .events = POLLIN };
 	struct sockaddr_storage address;

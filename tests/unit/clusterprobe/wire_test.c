@@ -33,6 +33,8 @@ static void fill(enum clusterprobe_kind kind)
 	memset(one.token, 0xab, sizeof(one.token));
 	strcpy(one.name, "host1");
 	strcpy(one.sentence, "so it is");
+	memset(one.text, 'x', sizeof(one.text));
+	one.text_bytes = CLUSTERPROBE_TEXT_BYTES;
 	one.task_count = 300;
 	for (size_t i = 0; i < one.task_count; i++)
 		one.tasks[i] = (struct clusterprobe_task){ (uint16_t)i, CLUSTERPROBE_IDLE, i << 33 };
@@ -97,6 +99,10 @@ static void counts_are_bounded(void **state)
 	one.duration_ms = 60001;
 	bytes = clusterprobe_message_put(&one, payload);
 	assert_int_equal(clusterprobe_message_get(payload, bytes, false, &two), -EBADMSG);
+	fill(CLUSTERPROBE_ASK);
+	bytes = clusterprobe_message_put(&one, payload);
+	payload[5]++; /* text_bytes */
+	assert_int_equal(clusterprobe_message_get(payload, bytes + 1, false, &two), -EBADMSG);
 	fill(CLUSTERPROBE_ROUND);
 	one.task_count = CLUSTERPROBE_TASKS_MAX;
 	assert_true(clusterprobe_message_put(&one, payload) <= CONTROL_PAYLOAD_MAX);
