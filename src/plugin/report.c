@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/report.h"
 
+#include "plugin/versions/slots.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +10,10 @@
 enum { SETTING_BYTES = PARAMS_STRING_BYTES };
 
 static const char cut_mark[] = "...";
+
+/* What `tributary check` asks of the library that NCCL would load. */
+PLUGIN_EXPORT extern const char tributary_version[];
+const char tributary_version[] = TRIBUTARY_VERSION;
 
 void plugin_report_add(struct plugin_report *line, const char *fmt, ...)
 {
