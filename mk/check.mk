@@ -41,7 +41,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(call conf_args,$(CONF)) \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
-	$(peer_args) $(bench_args) $(clusters_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
+	$(peer_args) $(bench_args) $(clusters_args) $(hosts_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(fuzz_args)
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC='\''$(CC)'\'' $(g)') \
@@ -65,6 +65,9 @@ bench_args = $(if $(GATES),'bench/bench=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' 
 # What packaging/ has for Slurm and Kubernetes: it is run, and compared with schemas.
 clusters_args = $(if $(GATES),'clusters/slurm=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/clusters/test_slurm.py' \
 	'clusters/kubernetes=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $$(packaging/python-with jsonschema yaml || echo $(PYTHON)) -B tests/clusters/test_kubernetes.py')
+
+# `tributary check` over hosts with faults.
+hosts_args = $(if $(GATES),'check/check=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/check/test_check.py')
 
 # `tributary report` beside a model of its own.
 report_args = $(if $(GATES),'report/report=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/report/test_report.py')

@@ -8,7 +8,7 @@ _tributary_second()
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor devices plan explain tune env run bench status top report cluster simulate estimate place aggregators export lint capture params completion version help'
+	local commands='discover measure show doctor devices plan explain tune env check run bench status top report cluster simulate estimate place aggregators export lint capture params completion version help'
 	local pairs='cluster+measure cluster+order '
 	local command=${COMP_WORDS[1]} options= words= kind= at
 	COMPREPLY=()
@@ -163,6 +163,12 @@ _tributary()
 	tune\ --color) words='auto always never' ;;
 	env\ --collnet) words='auto on off' ;;
 	env\ --tuning) kind=none ;;
+	check\ --rsh) kind=none ;;
+	check\ --program) kind=none ;;
+	check\ --timeout) kind=none ;;
+	check\ --master) kind=none ;;
+	check\ --secret) kind=file ;;
+	check\ --color) words='auto always never' ;;
 	run\ --collnet) words='auto on off' ;;
 	run\ --tuning) kind=none ;;
 	bench\ --worker) words='auto nccl-tests torch plugins' ;;
@@ -278,6 +284,7 @@ _tributary()
 		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --install --measure --worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --json --color --help' kind=command ;;
 		env) options='--collnet --tuning --json --help' ;;
+		check) options='--rsh --program --timeout --master --secret --worker --json --color --help' ;;
 		run) options='--collnet --tuning --help' kind=command ;;
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --tuning --mps --job --metric --higher --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --from --profile --json --metrics --help' ;;

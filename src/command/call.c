@@ -162,7 +162,7 @@ static bool takes_rest(const struct command *command)
 
 static bool takes_files(const struct command *command)
 {
-	return !strcmp(command->operands, "FILE...");
+	return !strcmp(command->operands, "FILE...") || !strcmp(command->operands, "[HOST...]");
 }
 
 int command_parse(const struct command *const *table, const struct command *command, int argc, char **argv,

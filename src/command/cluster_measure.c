@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -220,32 +219,6 @@ static int read_options(const struct command_call *call, struct clusterprobe_opt
 	return COMMAND_OK;
 }
 
-static int read_secret(const struct command_call *call, const struct params *params, struct control_secret *ret)
-{
-	const char *path = command_value(call, "secret");
-	struct diag why = { 0 };
-	int r;
-
-	path = path ? path : params->secret;
-	if (!*path)
-		return command_failed(NULL, 0,
-				      "no secret is named: --secret FILE, or TRIBUTARY_SECRET; the same file on every "
-				      "host (head -c 32 /dev/urandom | base64 >FILE; chmod 600 FILE)");
-	r = control_secret_read(path, ret, &why);
-	return r < 0 ? command_failed(&why, r, "the secret cannot be read") : COMMAND_OK;
-}
-
-/* Rank 0 has a connection with every rank, and every host one for each flow that it takes. */
-static void raise_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 static int run(const struct command_call *call, FILE *out)
 {
 	struct clusterprobe_setup setup = { .stop = &interrupt_wanted };
@@ -262,7 +235,7 @@ static int run(const struct command_call *call, FILE *out)
 	r = clusterprobe_launch_find(from_environment, command_value(call, "master"), &setup.launch, &diag);
 	if (r < 0)
 		return command_failed(NULL, 0, "%s", diag.text);
-	status = read_secret(call, &params, &secret);
+	status = command_read_secret(command_value(call, "secret"), &params, &secret);
 	if (status != COMMAND_OK)
 		return status;
 	if (gethostname(setup.name, sizeof(setup.name) - 1) < 0)
@@ -271,7 +244,7 @@ static int run(const struct command_call *call, FILE *out)
 		setup.boot = self.boot;
 	setup.secret = &secret;
 	setup.timeout_ns = params.timeout_ns;
-	raise_descriptors();
+	command_raise_descriptors();
 	interrupt_catch();
 	if (setup.launch.rank == 0) {
 		status = coordinator(call, &setup, &options, out);

@@ -43,7 +43,7 @@ struct command {
 	enum command_group group;
 	/*
 	 * "", "FILE", "[COMMAND]", "show FILE": words in lower case, as "bash|zsh", are the only ones allowed. "COMMAND...", "[COMMAND...]":
-	 * it and all that follows are nobody's business here. "FILE...": any number of them, among the options.
+	 * it and all that follows are nobody's business here. "FILE...", "[HOST...]": any number of them, among the options.
 	 */
 	const char *operands;
 	const char *help;  /* one line, a clause */
@@ -62,10 +62,10 @@ struct command_call {
 	const char *values[COMMAND_OPTIONS_MAX]; /* "" for an option without argument; NULL: not given */
 	const char *operands[COMMAND_OPERANDS_MAX];
 	size_t operand_count;
-	char **rest; /* of "COMMAND...": it and what follows; of "FILE...": all files; up to a NULL */
+	char **rest; /* of "COMMAND...": it and what follows; of "FILE..." and "[HOST...]": all of them; up to a NULL */
 };
 
-extern const struct command command_aggregators, command_bench, command_capture, command_cluster,
+extern const struct command command_aggregators, command_bench, command_capture, command_check, command_cluster,
 	command_cluster_measure, command_cluster_order, command_completion, command_devices, command_discover,
 	command_doctor, command_env, command_estimate, command_explain, command_export, command_help, command_lint,
 	command_measure, command_params, command_place, command_plan, command_report, command_run, command_show,
@@ -140,6 +140,12 @@ struct command_param_source {
 	const char *from;            /* "the environment", or a configuration file of NCCL's */
 };
 bool command_param_source(const struct params *params, size_t index, struct command_param_source *ret);
+
+/* The secret of --secret, path, or else that of TRIBUTARY_SECRET. An exit status. */
+struct control_secret;
+int command_read_secret(const char *path, const struct params *params, struct control_secret *ret);
+/* As many as the system allows: for one that has a connection with every host, or several. */
+void command_raise_descriptors(void);
 
 /* The option that every command with a machine-readable form has, and that of colours. */
 #define COMMAND_OPTION_JSON                                                                          \

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/command.h"
 
+#include "aggregate/control/secret.h"
+#include "base/log.h"
 #include "base/params.h"
 #include "command/conf.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 size_t command_find_host(const char *name, size_t bytes, const char *(*name_of)(const void *arg, size_t index),
 			 const void *arg, size_t count)
@@ -77,4 +80,28 @@ bool command_param_source(const struct params *params, size_t index, struct comm
 	file = conf_file_of(ret->variable, NULL);
 	ret->from = file ? file : "the environment";
 	return ret->text != NULL;
+}
+
+int command_read_secret(const char *path, const struct params *params, struct control_secret *ret)
+{
+	struct diag why = { 0 };
+	int r;
+
+	path = path ? path : params->secret;
+	if (!*path)
+		return command_failed(NULL, 0,
+				      "no secret is named: --secret FILE, or TRIBUTARY_SECRET; the same file on every "
+				      "host (head -c 32 /dev/urandom | base64 >FILE; chmod 600 FILE)");
+	r = control_secret_read(path, ret, &why);
+	return r < 0 ? command_failed(&why, r, "the secret cannot be read") : COMMAND_OK;
+}
+
+void command_raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
 }

@@ -15,6 +15,7 @@ const struct command *const command_table[] = {
 	&command_explain,
 	&command_tune,
 	&command_env,
+	&command_check,
 	&command_run,
 	&command_bench,
 	&command_status,

@@ -27,6 +27,7 @@ static void prepare_folder(void)
 		line, sizeof(line),
 		"cd '%s' && chmod 600 secret && mkdir bin state metrics && ln -s '%s' bin/tributary && "
 		"printf '#!/bin/sh\\nexit 0\\n' >bin/torchrun && "
+		"printf '#!/bin/sh\\nexit 255\\n' >bin/ssh && chmod 755 bin/ssh && "
 		"printf '#!/bin/sh\\nshift\\nRANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 exec \"$@\"\\n' >bin/srun && "
 		"chmod 755 bin/torchrun bin/srun && cp '%s/tests/fixtures/discover/two-node.tar.gz' machine.tar.gz && "
 		"cp '%s/topo/nvlink-pairs-4gpu/machine.topology' . && cp '%s/topo/clusters/with-aggregators.cluster' cluster "
@@ -60,8 +61,8 @@ static int run_line(const struct command *command)
 
 static void every_example_runs(void **state)
 {
-	/* No launcher starts ranks, nobody writes metrics or answers, there is one host alone, the interfaces are the machine's own; and lint and doctor find something. */
-	static const struct command *const may_fail[] = { &command_bench,           &command_aggregators,
+	/* No launcher or remote shell starts ranks, nobody writes metrics or answers, there is one host alone, the interfaces are the machine's own; and lint and doctor find something. */
+	static const struct command *const may_fail[] = { &command_bench,           &command_aggregators,     &command_check,
 							  &command_cluster_measure, &command_devices,
 							  &command_doctor,          &command_lint };
 

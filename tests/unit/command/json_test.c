@@ -37,6 +37,8 @@ static const char *const calls[] = {
 	"discover",
 	"discover " MACHINE,
 	"discover --from @topo/captures/vm-two-switches.tar.gz",
+	"check --rsh env a=1 b=1", /* for env no hosts, but variables */
+	"check --rsh false gone",
 	"doctor",
 	"doctor --from @topo/captures/vm-two-switches.tar.gz",
 	"env",

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a host has that a job needs: the plugin, settings, files, interfaces on which it listens from then on. */
+#include "command/check/check.h"
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "base/text_file.h"
+#include "cluster/file.h"
+#include "command/command.h"
+#include "plugin/choose.h"
+#include "plugin/net.h"
+#include "plugin/steer/settings.h"
+#include "transport/tcp/tcp.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SETTINGS_MAX = 96, FILE_BYTES_MAX = 64 << 20 };
+
+/* -------------------------------------------------------------------------------------------------------------- plugin */
+
+static void add_library(json_t *value, void *library, const char *symbol)
+{
+	const char *version = dlsym(library, "tributary_version");
+	const char *const *name = dlsym(library, symbol); /* a table, whose first field that is */
+	struct link_map *map = NULL;
+
+	if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map)
+		json_object_set_new(value, "file", json_text(map->l_name));
+	if (!name || strcmp(*name, PLUGIN_NET_NAME) != 0)
+		json_object_set_new(value, "error", json_text("it is another plugin, not Tributary"));
+	else
+		json_object_set_new(value, "version", json_text(version ? version : "0.1.0 or older"));
+}
+
+/* As NCCL finds it: by the loader's own search, or by the path that the user's variable has. */
+static json_t *plugin_facts(const char *variable, const char *library, const char *symbol)
+{
+	const char *own = getenv(variable);
+	json_t *value = json_object();
+	char text[400];
+	void *opened;
+
+	if (own && !steer_settings_names_us(own)) {
+		snprintf(text, sizeof(text), "%s=%.200s names another plugin", variable, own);
+		json_object_set_new(value, "error", json_text(text));
+		return value;
+	}
+	opened = dlopen(own && strchr(own, '/') && !strchr(own, ',') ? own : library, RTLD_NOW | RTLD_LOCAL);
+	if (opened)
+		add_library(value, opened, symbol); /* left open: few libraries are tested for being closed */
+	else
+		json_object_set_new(value, "error", json_text(dlerror()));
+	return value;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ settings */
+
+static bool is_setting(const char *entry)
+{
+	/* What each process may say in a way of its own. */
+	static const char *const own[] = { "NCCL_DEBUG=",          "NCCL_DEBUG_FILE=", "NCCL_DEBUG_SUBSYS=",
+					   "NCCL_HOSTID=",         "NCCL_CONF_FILE=",  "NCCL_TOPO_DUMP_FILE=",
+					   "NCCL_GRAPH_DUMP_FILE=" };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (!strncmp(entry, own[i], strlen(own[i])))
+			return false;
+	return (!strncmp(entry, "TRIBUTARY_", 10) || !strncmp(entry, "NCCL_", 5)) && strchr(entry, '=');
+}
+
+/* What a configuration file of NCCL's sets is in the environment by now. */
+static json_t *settings(void)
+{
+	const struct params_source source = params_from_environment();
+	json_t *all = json_object();
+	size_t count = 0;
+
+	for (char *const *at = source.environ_list; *at && count < SETTINGS_MAX; at++) {
+		char name[64], value[PARAMS_STRING_BYTES];
+		size_t bytes = strcspn(*at, "=");
+
+		if (!is_setting(*at) || bytes >= sizeof(name))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)bytes, *at);
+		snprintf(value, sizeof(value), "%.*s", (int)sizeof(value) - 1, *at + bytes + 1);
+		json_object_set_new(all, name, json_text(value));
+		count++;
+	}
+	return all;
+}
+
+static void complain(void *arg, const char *sentence)
+{
+	if (json_array_size(arg) < CHECK_PEERS_MAX)
+		json_array_append_new(arg, json_text(sentence));
+}
+
+/* --------------------------------------------------------------------------------------------------------------- files */
+
+static json_t *secret_facts(const char *path, const char *nonce)
+{
+	struct control_secret secret = { .count = 0 };
+	char proof[CHECK_HEX_BYTES] = "";
+	uint8_t bytes[SHA256_BYTES];
+	struct hmac_sha256 hmac;
+	struct diag why = { 0 };
+
+	if (!*path)
+		return json_null();
+	if (control_secret_read(path, &secret, &why) == 0) {
+		hmac_sha256_init(&hmac, secret.bytes, secret.count);
+		hmac_sha256_add(&hmac, nonce, strlen(nonce));
+		hmac_sha256_end(&hmac, bytes);
+		check_hex(bytes, sizeof(bytes), proof);
+		control_secret_forget(&secret);
+	}
+	return json_pack("{so so ss}", "file", json_text(path), "error", json_text(why.text), "proof", proof);
+}
+
+static json_t *cluster_facts(const char *path, const char *host)
+{
+	static const struct text_file kind = { .kind = "cluster", .limit_bytes = FILE_BYTES_MAX };
+	struct cluster *cluster = NULL;
+	struct diag why = { 0 };
+	char *text = NULL, digest[CHECK_HEX_BYTES] = "";
+	uint8_t sum[SHA256_BYTES];
+	struct sha256 sha;
+	size_t bytes;
+	json_t *value;
+
+	if (!*path)
+		return json_null();
+	if (text_file_read(&kind, path, FILE_BYTES_MAX, &text, &bytes, &why) == 0) {
+		sha256_init(&sha);
+		sha256_add(&sha, text, bytes);
+		sha256_end(&sha, sum);
+		check_hex(sum, sizeof(sum), digest);
+		sys_free(text);
+		(void)cluster_file_load(path, &cluster, &why);
+	}
+	value = json_pack("{so so ss sb}", "file", json_text(path), "error", json_text(why.text), "digest", digest,
+			  "listed", cluster && cluster_find(cluster, host));
+	cluster_free(cluster);
+	return value;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- interfaces */
+
+/* On what the plugin would, at a port that it would take. */
+static json_t *listen_on(struct check_worker *worker, size_t i, const uint8_t token[static CLUSTERPROBE_TOKEN_BYTES])
+{
+	const struct tcp_interface *at = &worker->interfaces[i];
+	char address[NI_MAXHOST] = "?";
+	uint16_t port = 0;
+	int fd = -1, r;
+
+	getnameinfo((const struct sockaddr *)&at->address, at->address_bytes, address, sizeof(address), NULL, 0,
+		    NI_NUMERICHOST);
+	address[strcspn(address, "%")] = '\0';
+	r = tcp_socket_listen(at, false, worker->params.port_low, worker->params.port_high, &port, &fd);
+	if (r == 0)
+		r = clusterprobe_receiver_start(fd, &worker->receivers[i]);
+	if (r == 0)
+		clusterprobe_receiver_admit(worker->receivers[i], token);
+	return json_pack("{so ss si so sI sb si}", "name", json_text(at->name), "address", address, "port", port,
+			 "error", json_text(r < 0 ? strerror(-r) : ""), "speed_Bps", (json_int_t)at->speed_Bps,
+			 "speed_assumed", at->speed_assumed, "mtu_bytes", (int)at->mtu_bytes);
+}
+
+/* Interfaces that NCCL's own variable keeps from Tributary although they are faster than all that it leaves. */
+static void add_confined(const struct check_worker *worker, json_t *facts)
+{
+	struct tcp_interface all[TCP_INTERFACE_MAX];
+	struct params params = worker->params;
+	struct command_param_source source;
+	uint64_t most_Bps = 0;
+	struct diag diag;
+	size_t count = 0;
+	char text[300];
+
+	if (!command_param_source(&worker->params, command_param_index("TRIBUTARY_IF"), &source) ||
+	    !strcmp(source.variable, "TRIBUTARY_IF"))
+		return;
+	params.interfaces[0] = '\0';
+	if (tcp_interfaces_find(&params, all, TCP_INTERFACE_MAX, &count, &diag) < 0)
+		return;
+	for (size_t i = 0; i < worker->interface_count; i++)
+		if (worker->interfaces[i].speed_Bps > most_Bps)
+			most_Bps = worker->interfaces[i].speed_Bps;
+	if (!count || all[0].speed_Bps <= most_Bps) /* the fastest first */
+		return;
+	snprintf(text, sizeof(text), "%s=%.200s", source.variable, source.text);
+	json_object_set_new(facts, "confined_by", json_text(text));
+	json_object_set_new(facts, "left_out", json_text(all[0].name));
+	json_object_set_new(facts, "left_out_Bps", json_integer((json_int_t)all[0].speed_Bps));
+}
+
+static json_t *interfaces(struct check_worker *worker, const uint8_t token[static CLUSTERPROBE_TOKEN_BYTES],
+			  char error[static 256])
+{
+	json_t *list = json_array();
+	struct diag diag = { 0 };
+	int r = tcp_interfaces_find(&worker->params, worker->interfaces, TCP_INTERFACE_MAX, &worker->interface_count,
+				    &diag);
+
+	if (r < 0)
+		worker->interface_count = 0;
+	if (worker->interface_count > CHECK_INTERFACES_MAX)
+		worker->interface_count = CHECK_INTERFACES_MAX;
+	for (size_t i = 0; i < worker->interface_count; i++)
+		json_array_append_new(list, listen_on(worker, i, token));
+	snprintf(error, 256, "%.255s", diag.text[0] ? diag.text : r < 0 ? strerror(-r) : "");
+	return list;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- whole */
+
+static json_t *facts(struct check_worker *worker, const char *nonce,
+		     const uint8_t token[static CLUSTERPROBE_TOKEN_BYTES])
+{
+	struct params_source source = params_from_environment();
+	char host[CLUSTERPROBE_NAME_BYTES] = "", ports[32] = "any", error[256];
+	struct plugin_choice choice;
+	json_t *list, *value;
+
+	(void)gethostname(host, sizeof(host) - 1);
+	json_decref(worker->complaints);
+	worker->complaints = json_array();
+	params_load(&source, complain, worker->complaints, &worker->params);
+	plugin_choose(&worker->params, getenv("NCCL_NET"), PLUGIN_RDMA_ROOT, &choice);
+	if (worker->params.port_high)
+		snprintf(ports, sizeof(ports), "%u-%u", worker->params.port_low, worker->params.port_high);
+	list = interfaces(worker, token, error);
+	value = json_pack("{so ss so so so sO ss so so so ss so so}", "host", json_text(host), "version",
+			  TRIBUTARY_VERSION, "plugin",
+			  plugin_facts("NCCL_NET_PLUGIN", "libnccl-net-tributary.so", "ncclNetPlugin_v8"), "env_plugin",
+			  plugin_facts("NCCL_ENV_PLUGIN", "libnccl-env-tributary.so", "ncclEnvPlugin_v1"), "settings",
+			  settings(), "complaints", worker->complaints, "network",
+			  !choice.ours         ? "NCCL's own"
+			  : choice.wants_verbs ? "RDMA"
+					       : "TCP",
+			  "reason", json_text(choice.reason), "secret", secret_facts(worker->params.secret, nonce),
+			  "cluster", cluster_facts(worker->params.cluster, host), "ports", ports, "interfaces", list,
+			  "interfaces_error", json_text(error));
+	if (value)
+		add_confined(worker, value);
+	return value;
+}
+
+static json_t *clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return json_pack("{sI}", "now_ns", (json_int_t)now.tv_sec * 1000000000 + now.tv_nsec);
+}
+
+int check_worker_answer(void *arg, const char *question, char ret[static CLUSTERPROBE_TEXT_BYTES])
+{
+	struct check_worker *worker = arg;
+	json_t *asked = json_loads(question, 0, NULL), *answer = NULL;
+	const char *what = json_string_value(json_object_get(asked, "ask"));
+	const char *nonce = json_string_value(json_object_get(asked, "nonce"));
+	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
+	size_t bytes;
+
+	if (what && !strcmp(what, "clock"))
+		answer = clock_now();
+	else if (what && !strcmp(what, "reach"))
+		answer = json_pack("{so}", "reach", check_reach(worker, json_object_get(asked, "peers")));
+	else if (what && !strcmp(what, "facts") && nonce && !worker->receivers[0] &&
+		 check_unhex(json_string_value(json_object_get(asked, "token")), token, sizeof(token)) == 0)
+		answer = facts(worker, nonce, token);
+	json_decref(asked);
+	if (!answer)
+		return -EBADMSG;
+	bytes = json_dumpb(answer, ret, CLUSTERPROBE_TEXT_BYTES, JSON_COMPACT);
+	json_decref(answer);
+	return bytes > CLUSTERPROBE_TEXT_BYTES ? -EMSGSIZE : (int)bytes;
+}
+
+void check_worker_fini(struct check_worker *worker)
+{
+	for (size_t i = 0; i < CHECK_INTERFACES_MAX; i++)
+		clusterprobe_receiver_close(worker->receivers[i]);
+	json_decref(worker->complaints);
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers of `tributary check` at the other end of remote shells: how they are started, and how they greet. */
+#include "command/check/check.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/sys.h"
+#include "command/term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	WORDS_MAX = 24,
+	START_BYTES = 64 << 10, /* of the secret and the settings */
+	NOISE_BYTES = 64 << 10, /* that a login script may write before the greeting */
+	LINE_BYTES = 128,
+	MESSAGE_BYTES = 120,
+	KEY_BYTES = 32,
+	NAP_MS = 20,
+	END_NAPS = 100,
+};
+static const char greeting[] = "tributary-check ";
+
+void check_hex(const uint8_t *bytes, size_t count, char *ret)
+{
+	for (size_t i = 0; i < count; i++)
+		snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+}
+
+int check_unhex(const char *text, uint8_t *ret, size_t count)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	if (!text || strlen(text) != 2 * count)
+		return -EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		const char *high = strchr(digits, text[2 * i]), *low = strchr(digits, text[2 * i + 1]);
+
+		if (!high || !low)
+			return -EINVAL;
+		ret[i] = (uint8_t)((high - digits) << 4 | (low - digits));
+	}
+	return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- start */
+
+/* "KEY RANK", settings, an empty line. Bytes; 0: they do not fit. */
+static size_t write_start(const struct control_secret *secret, size_t rank, char text[static START_BYTES])
+{
+	const struct params_source source = params_from_environment();
+	char key[2 * KEY_BYTES + 1];
+	size_t used;
+
+	check_hex(secret->bytes, KEY_BYTES, key);
+	used = (size_t)snprintf(text, START_BYTES, "%s %zu\n", key, rank);
+	memset(key, 0, sizeof(key));
+	for (char *const *at = source.environ_list; *at; at++) {
+		if ((strncmp(*at, "TRIBUTARY_", 10) != 0 && strncmp(*at, "NCCL_", 5) != 0) || strchr(*at, '\n'))
+			continue;
+		used += (size_t)snprintf(text + used, START_BYTES - used, "%s\n", *at);
+		if (used + 2 > START_BYTES)
+			return 0;
+	}
+	text[used++] = '\n';
+	return used;
+}
+
+/* In the child. */
+static void become(const char *rsh, const char *host, const char *program, int connection, int messages)
+{
+	char words[1024], *list[WORDS_MAX + 8], *rest = words;
+	size_t count = 0;
+
+	snprintf(words, sizeof(words), "%s", rsh);
+	for (char *word; count < WORDS_MAX && (word = strtok_r(NULL, " ", &rest));)
+		list[count++] = word;
+	list[count++] = (char *)(uintptr_t)host;
+	list[count++] = (char *)(uintptr_t)program;
+	list[count++] = (char[]){ "check" };
+	list[count++] = (char[]){ "--worker" };
+	list[count] = NULL;
+	signal(SIGPIPE, SIG_DFL);
+	if (dup2(connection, STDIN_FILENO) < 0 || dup2(connection, STDOUT_FILENO) < 0 ||
+	    dup2(messages, STDERR_FILENO) < 0)
+		_exit(127);
+	execvp(list[0], list);
+	dprintf(STDERR_FILENO, "%s: %s\n", list[0], strerror(errno));
+	_exit(127);
+}
+
+static int start_one(const char *rsh, const char *program, const struct control_secret *secret, size_t rank,
+		     struct clusterprobe_member *member, struct check_shell *shell)
+{
+	char *text = malloc(START_BYTES);
+	int fds[2] = { -1, -1 }, r = text ? 0 : -ENOMEM;
+	size_t bytes = text ? write_start(secret, rank, text) : 0;
+
+	if (r == 0 && !bytes)
+		r = -E2BIG;
+	if (r == 0)
+		r = shell->messages = sys_memory_file("messages");
+	if (r >= 0)
+		r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0 ? -errno : 0;
+	if (r == 0)
+		r = shell->process = fork();
+	if (r == 0)
+		become(rsh, member->name, program, fds[1], shell->messages);
+	sys_close(&fds[1]);
+	if (r > 0) /* sys_send never waits: the buffer holds it all, or the other end is gone */
+		r = sys_send(fds[0], text, bytes) == (ssize_t)bytes ? 0 : -EPIPE;
+	if (text)
+		memset(text, 0, START_BYTES);
+	free(text);
+	if (r == -EPIPE)
+		r = 0; /* what it said on standard error tells more */
+	if (r < 0)
+		sys_close(&fds[0]);
+	member->fd = fds[0];
+	return r;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ greeting */
+
+struct greeter {
+	char line[LINE_BYTES];
+	size_t bytes, noise_bytes;
+	bool done;
+};
+
+/* Byte by byte: what follows the line is not ours. */
+static void hear(struct greeter *greeter, struct clusterprobe_member *member)
+{
+	char byte;
+	ssize_t got;
+
+	while (!greeter->done && (got = sys_recv(member->fd, &byte, 1, MSG_DONTWAIT)) == 1) {
+		if (byte != '\n' && greeter->bytes + 1 < sizeof(greeter->line))
+			greeter->line[greeter->bytes++] = byte;
+		if (++greeter->noise_bytes == NOISE_BYTES)
+			break;
+		if (byte != '\n')
+			continue;
+		greeter->line[greeter->bytes] = '\0';
+		greeter->bytes = 0;
+		greeter->done = !strncmp(greeter->line, greeting, strlen(greeting));
+	}
+	if (greeter->done || got == -EAGAIN || got == -EINTR)
+		return;
+	greeter->done = true;
+	sys_close(&member->fd);
+	snprintf(member->why, sizeof(member->why), "%s",
+		 got == 1 ? "it writes much, and no greeting" : "the remote shell ended");
+}
+
+static void hear_greetings(struct clusterprobe_member *members, size_t count, uint64_t timeout_ns)
+{
+	uint64_t deadline_ns = clock_now_ns() + timeout_ns;
+	struct greeter *greeters = sys_zalloc(count * sizeof(*greeters));
+	size_t waiting = 1;
+
+	while (greeters && waiting) {
+		waiting = 0;
+		for (size_t i = 0; i < count; i++) {
+			if (members[i].fd < 0 || greeters[i].done)
+				continue;
+			hear(&greeters[i], &members[i]);
+			if (!greeters[i].done && clock_now_ns() > deadline_ns) {
+				greeters[i].done = true;
+				sys_close(&members[i].fd);
+				snprintf(members[i].why, sizeof(members[i].why), "it did not answer within %.0f s",
+					 1e-9 * (double)timeout_ns);
+			}
+			waiting += !greeters[i].done;
+		}
+		if (waiting)
+			poll(NULL, 0, NAP_MS);
+	}
+	sys_free(greeters);
+}
+
+void check_shells_start(const char *rsh, const char *program, const struct control_secret *secret, uint64_t timeout_ns,
+			struct clusterprobe_member *members, struct check_shell *shells, size_t count)
+{
+	char with_ssh[96];
+
+	if (!rsh) {
+		snprintf(with_ssh, sizeof(with_ssh), "ssh -o BatchMode=yes -o ConnectTimeout=%.0f",
+			 1e-9 * (double)timeout_ns);
+		rsh = with_ssh;
+	}
+	for (size_t i = 0; i < count; i++) {
+		int r;
+
+		shells[i] = (struct check_shell){ .messages = -1 };
+		members[i].fd = -1;
+		r = start_one(rsh, program, secret, i, &members[i], &shells[i]);
+		if (r < 0)
+			snprintf(members[i].why, sizeof(members[i].why), "it cannot be started: %s", strerror(-r));
+	}
+	hear_greetings(members, count, timeout_ns);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- end */
+
+static void reap(struct check_shell *shell)
+{
+	for (unsigned i = 0; shell->process > 0; i++) {
+		if (waitpid(shell->process, NULL, WNOHANG) != 0)
+			shell->process = 0;
+		else if (i == END_NAPS || i == 2 * END_NAPS)
+			kill(shell->process, i == END_NAPS ? SIGTERM : SIGKILL);
+		if (shell->process > 0)
+			poll(NULL, 0, NAP_MS);
+	}
+}
+
+/* The last line that is not empty. */
+static void add_message(struct clusterprobe_member *member, int messages)
+{
+	char text[1024] = "", *end, *line;
+	off_t bytes = lseek(messages, 0, SEEK_END), from = bytes > 1023 ? bytes - 1023 : 0;
+	size_t used = strlen(member->why);
+
+	if (bytes <= 0 || sys_pread_whole(messages, text, (size_t)(bytes - from), (uint64_t)from) < 0)
+		return;
+	for (end = text + (bytes - from); end > text && (end[-1] == '\n' || end[-1] == '\r' || end[-1] == ' ');)
+		*--end = '\0';
+	line = strrchr(text, '\n');
+	term_clean(line ? line + 1 : text, text, sizeof(text));
+	snprintf(member->why + used, sizeof(member->why) - used, ": %.*s", MESSAGE_BYTES, text);
+}
+
+void check_shells_end(struct clusterprobe_member *members, struct check_shell *shells, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		sys_close(&members[i].fd);
+		reap(&shells[i]);
+		if (members[i].why[0] && shells[i].messages >= 0)
+			add_message(&members[i], shells[i].messages);
+		sys_close(&shells[i].messages);
+	}
+}
+
+/* -------------------------------------------------------------------------------------------------------------- worker */
+
+/* A line of standard input, which may be a terminal by mistake. */
+static int read_line(char *line, size_t room)
+{
+	size_t used = 0;
+	char byte;
+
+	while (used + 1 < room && read(STDIN_FILENO, &byte, 1) == 1) {
+		if (byte == '\n') {
+			line[used] = '\0';
+			return 0;
+		}
+		line[used++] = byte;
+	}
+	return -EINVAL;
+}
+
+static int read_settings(void)
+{
+	char line[4096], *equals;
+	size_t bytes = 0;
+
+	while (read_line(line, sizeof(line)) == 0 && bytes < START_BYTES) {
+		bytes += strlen(line) + 1;
+		equals = strchr(line, '=');
+		if (!*line)
+			return 0;
+		if (!equals || (strncmp(line, "TRIBUTARY_", 10) != 0 && strncmp(line, "NCCL_", 5) != 0))
+			return -EINVAL;
+		*equals = '\0';
+		if (setenv(line, equals + 1, 1) < 0)
+			return -errno;
+	}
+	return -EINVAL;
+}
+
+int check_shell_answer(struct control_secret *ret_secret, uint32_t *ret_rank, struct clusterprobe_pipe *ret_pipe,
+		       struct diag *diag)
+{
+	char line[2 * KEY_BYTES + 16];
+	uint64_t rank;
+	int r = read_line(line, sizeof(line));
+
+	if (r < 0 || line[2 * KEY_BYTES] != ' ' || parse_u64(line + 2 * KEY_BYTES + 1, 0, CHECK_HOSTS_MAX, &rank) < 0)
+		goto wrong;
+	line[2 * KEY_BYTES] = '\0';
+	if (check_unhex(line, ret_secret->bytes, KEY_BYTES) < 0 || read_settings() < 0)
+		goto wrong;
+	memset(line, 0, sizeof(line));
+	ret_secret->count = KEY_BYTES;
+	*ret_rank = (uint32_t)rank;
+	/* What a library prints must not get among the messages. */
+	ret_pipe->in = dup(STDIN_FILENO);
+	ret_pipe->out = dup(STDOUT_FILENO);
+	if (ret_pipe->in < 0 || ret_pipe->out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return -errno;
+	dprintf(ret_pipe->out, "%s%s\n", greeting, TRIBUTARY_VERSION);
+	if (fcntl(ret_pipe->in, F_SETFL, O_NONBLOCK) < 0 || fcntl(ret_pipe->out, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	return 0;
+wrong:
+	diag_set(diag, 0, 0, "--worker is for `tributary check` itself, which starts it on each host");
+	return -EINVAL;
+}
