@@ -147,9 +147,9 @@ FUZZ_REPLAY_SRC := $(if $(filter 1,$(FAULTS)$(T))$(filter thread,$(SAN)$(T)),,$(
 LIB := $(O)/libtributary.a
 COMMAND_LIB := $(O)/libcommand.a
 DAEMON_LIB := $(O)/libdaemon.a
-PLUGIN := $(if $(PLUGIN_SRC),$(O)/libnccl-net-tributary.so)
+PLUGIN := $(if $(PLUGIN_SRC),$(O)/lib/libnccl-net-tributary.so)
 # The name under which NCCL_ENV_PLUGIN=tributary looks for it. One file, so that both halves share their data.
-ENV_PLUGIN := $(if $(PLUGIN),$(O)/libnccl-env-tributary.so)
+ENV_PLUGIN := $(if $(PLUGIN),$(O)/lib/libnccl-env-tributary.so)
 COMMAND := $(if $(COMMAND_SRC),$(O)/tributary)
 DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
 PERF := $(patsubst perf/%.c,$(O)/perf/%,$(PERF_SRC))
@@ -159,7 +159,7 @@ CONF := $(patsubst %.c,$(O)/%,$(CONF_SRC))
 FUZZ_REPLAY := $(if $(FUZZ_REPLAY_SRC),$(patsubst %,$(O)/tests/fuzz/%_replay,$(FUZZ_NAMES)))
 FUZZERS := $(patsubst %,$(O)/tests/fuzz/%_fuzzer,$(FUZZ_NAMES))
 
-PLUGIN_PATH := $(abspath $(O))/libnccl-net-tributary.so
+PLUGIN_PATH := $(abspath $(O))/lib/libnccl-net-tributary.so
 
 .DEFAULT_GOAL := all
 .PHONY: all plugin perf tests help clean FORCE
@@ -198,7 +198,7 @@ $(LIB) $(COMMAND_LIB) $(DAEMON_LIB) $(O)/libtesthelp.a $(O)/libperf.a: $(O)/flag
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
 OLD_GLIBC := $(if $(GLIBC_MAPS),$(patsubst mk/glibc/%.map,$(O)/glibc/%,$(GLIBC_MAPS)) $(call objects,src/plugin/glibc.c))
-$(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(OLD_GLIBC) $(PLUGIN_MAP) $(O)/flags
+$(O)/lib/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(OLD_GLIBC) $(PLUGIN_MAP) $(O)/flags
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter-out $(PLUGIN_MAP) $(O)/flags,$^) $(LIBS)
 
@@ -209,7 +209,7 @@ $(O)/glibc/%: mk/glibc/%.map $(O)/flags
 	$(Q)sed -n 's/^\t\([a-z0-9_]*\);$$/.globl \1\n.type \1,%function\n\1:/p' $< > $@.s
 	$(Q)$(CC) -shared -nostdlib -Wl,-soname,$* -Wl,--version-script=$@.map -o $@ $@.s
 
-$(O)/libnccl-env-tributary.so: $(O)/libnccl-net-tributary.so
+$(O)/lib/libnccl-env-tributary.so: $(O)/lib/libnccl-net-tributary.so
 	$(Q)ln -sf $(<F) $@
 
 link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1) $(LIBS)

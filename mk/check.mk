@@ -134,16 +134,16 @@ check-gpu: ## needs a GPU and PyTorch: several ranks share it and talk through t
 
 # Each takes what it examines from a variable, so that check-gates can hand it a violation.
 ABI_LIST ?= src/plugin/exports.txt
-GATE_PLUGIN ?= $(O)/libnccl-net-tributary.so
+GATE_PLUGIN ?= $(O)/lib/libnccl-net-tributary.so
 GATE_ROOT ?= .
 WORDS ?= tests/gates/words.txt
 CIRCLES ?= tests/gates/circles.txt
 CIRCLE_OBJECTS ?= $(call objects,$(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC))
 
-check-abi: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin exports what src/plugin/exports.txt lists, and needs libc alone
+check-abi: $(if $(filter $(O)/lib/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin exports what src/plugin/exports.txt lists, and needs libc alone
 	@tests/gates/abi '$(GATE_PLUGIN)' '$(ABI_LIST)'
 
-check-imports: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin imports nothing that would change the process it is in
+check-imports: $(if $(filter $(O)/lib/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin imports nothing that would change the process it is in
 	@tests/gates/imports '$(GATE_PLUGIN)' '$(GATE_ROOT)'
 
 check-layers: ## includes point only downwards (layers.txt)

@@ -115,7 +115,7 @@ static void play(const struct nccl_profiler_v5 *table, uint64_t ns)
 
 int main(int argc, char **argv)
 {
-	const char *file = argc >= 3 ? argv[2] : "build/libnccl-net-tributary.so",
+	const char *file = argc >= 3 ? argv[2] : "build/lib/libnccl-net-tributary.so",
 		   *choice = getenv("TRIBUTARY_PROFILER");
 	void *library = setenv("TRIBUTARY_STATE_DIR", "/dev/null", 0) == 0 /* it is no job to be recorded */
 				? dlopen(file, RTLD_NOW | RTLD_LOCAL)

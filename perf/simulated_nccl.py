@@ -29,7 +29,7 @@ ROW = re.compile(r"\s*\d+\s+\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+\d+\s+([\d.]+)\s")
 def add_arguments(parser, ranks):
     parser.add_argument("--fakerun", type=pathlib.Path, help="the launcher")
     parser.add_argument("--lib", type=pathlib.Path, help="the folder")
-    parser.add_argument("--plugin", default="build/libnccl-net-tributary.so", type=pathlib.Path)
+    parser.add_argument("--plugin", default="build/lib/libnccl-net-tributary.so", type=pathlib.Path)
     parser.add_argument("--ranks", default=ranks, type=int)
     parser.add_argument("--limit", default=300, type=int, help="seconds")
     parser.add_argument("--netns", metavar="PREFIX",

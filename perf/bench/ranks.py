@@ -36,7 +36,7 @@ class Failed(Exception):
 def plugin_path():
     """The built plugin: TRIBUTARY_PLUGIN, else the default build's."""
     root = os.path.dirname(os.path.dirname(HERE))
-    return os.path.realpath(os.environ.get("TRIBUTARY_PLUGIN") or os.path.join(root, "build/libnccl-net-tributary.so"))
+    return os.path.realpath(os.environ.get("TRIBUTARY_PLUGIN") or os.path.join(root, "build/lib/libnccl-net-tributary.so"))
 
 
 def missing(variables=None):

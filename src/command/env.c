@@ -46,10 +46,10 @@ static bool found_by_loader(const char *name, char path[static PATH_MAX])
 	return is_found;
 }
 
-/* Beside this program, as in a build folder, or in the lib folder of its prefix. */
+/* In lib beside this program, as in a build folder, or in that of its prefix. */
 static bool found_beside(char path[static PATH_MAX])
 {
-	static const char *const places[] = { "", "/../lib", "/../lib64" };
+	static const char *const places[] = { "/lib", "/../lib", "/../lib64" };
 	char program[PATH_MAX], candidate[PATH_MAX];
 	ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	char *end;

@@ -79,7 +79,7 @@ class Slurm(unittest.TestCase):
         self.assertIn("tributary", given["NCCL_ENV_PLUGIN"])
         # Where the loader finds the plugin by itself there is no path to give.
         if "LD_LIBRARY_PATH" in given:
-            self.assertEqual(given["LD_LIBRARY_PATH"], f"{commands.BUILD}:/opt/two words:/opt/it's")
+            self.assertEqual(given["LD_LIBRARY_PATH"], f"{commands.BUILD}/lib:/opt/two words:/opt/it's")
 
     def test_the_task_prolog_ends_well_where_the_command_fails(self):
         self.put("tributary", "echo export NCCL_NET_PLUGIN=tributary; exit 1\n")

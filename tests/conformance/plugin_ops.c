@@ -74,7 +74,7 @@ const char *plugin_ops_path(void)
 {
 	const char *path = runtime_setting("PLUGIN");
 
-	return path ? path : "build/libnccl-net-tributary.so";
+	return path ? path : "build/lib/libnccl-net-tributary.so";
 }
 
 void plugin_ops_choose(int version)

@@ -19,7 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTBED = [sys.executable, str(ROOT / "tests" / "testbed" / "testbed")]
-OURS, SOCKETS = "libnccl-net-tributary.so", "perf/libnccl-net-sockets.so"
+OURS, SOCKETS = "lib/libnccl-net-tributary.so", "perf/libnccl-net-sockets.so"
 END_S = 600  # for each part, on a machine with much else to do
 
 SIZES = ("64K", "1M", "16M")

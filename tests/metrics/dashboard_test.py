@@ -174,11 +174,11 @@ def main():
         start(BUILD / "tributaryd", "--listen", f"127.0.0.1:{ports['control']}", "--secret", folder / "secret", "--metrics", f"127.0.0.1:{ports['metrics']}")
         until("tributaryd's metrics", lambda: get(f"http://127.0.0.1:{ports['metrics']}/metrics"))
         for ns in PLAYERS_NS:
-            start(BUILD / "perf/profiler", "--plugin", BUILD / "libnccl-net-tributary.so", "--play", str(ns), TRIBUTARY_METRICS=str(folder / "files"), TRIBUTARY_PROFILER="time")
+            start(BUILD / "perf/profiler", "--plugin", BUILD / "lib/libnccl-net-tributary.so", "--play", str(ns), TRIBUTARY_METRICS=str(folder / "files"), TRIBUTARY_PROFILER="time")
         serve(folder / "files", ports["files"])
         start("prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{ports['prometheus']}", "--log.level=error")
         for rank in range(RANKS):
-            start("unshare", "--uts", "sh", "-c", f'hostname h{rank} && exec "$@"', "sh", BUILD / "perf/allreduce", "--plugin", BUILD / "libnccl-net-tributary.so", "--algo", "collnet", "--bytes", "4M", "--iters", "1001", "--batch", "1000", "--nap-us", "200",
+            start("unshare", "--uts", "sh", "-c", f'hostname h{rank} && exec "$@"', "sh", BUILD / "perf/allreduce", "--plugin", BUILD / "lib/libnccl-net-tributary.so", "--algo", "collnet", "--bytes", "4M", "--iters", "1001", "--batch", "1000", "--nap-us", "200",
                   RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(ports["ranks"]), TRIBUTARY_METRICS=str(folder / "files"), TRIBUTARY_CLUSTER=str(folder / "cluster"), TRIBUTARY_SECRET=str(folder / "secret"))
         try:
             check(folder, ports, f"http://127.0.0.1:{ports['prometheus']}")

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -177,6 +178,20 @@ static void another_plugin_stays_and_is_noted(void **state)
 	assert_string_equal(text, "/srv/tributary/other none\n");
 }
 
+/* NCCL opens a file of the plugin's bare name first: the command, in the same folder, would look like a plugin that fails. */
+static void the_libraries_are_in_a_folder_without_the_command(void **state)
+{
+	char path[PATH_MAX];
+	json_t *all;
+
+	(void)state;
+	(void)variable("", "NCCL_NET_PLUGIN", &all);
+	snprintf(path, sizeof(path), "%s", json_string_value(json_object_get(all, "library")));
+	json_decref(all);
+	snprintf(strrchr(path, '/'), sizeof("/tributary"), "/tributary");
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 /* Where only the library itself was copied, NCCL is told its path. */
 static void without_the_link_the_path_is_named(void **state)
 {
@@ -186,8 +201,8 @@ static void without_the_link_the_path_is_named(void **state)
 	if (!program_path()[0])
 		skip();
 	snprintf(folder, sizeof(folder), "%s/copied", program_folder());
-	snprintf(line, sizeof(line), "mkdir -p '%s' && cp '%s' \"$(dirname '%s')/libnccl-net-tributary.so\" '%s/'",
-		 folder, program_path(), program_path(), folder);
+	snprintf(line, sizeof(line), "mkdir -p '%s/lib' && cp '%s' '%s/' && cp \"$(dirname '%s')/lib/libnccl-net-tributary.so\" '%s/lib/'",
+		 folder, program_path(), folder, program_path(), folder);
 	assert_int_equal(system(line), 0);
 	snprintf(line, sizeof(line), "env | grep NCCL_ENV_PLUGIN >/dev/null; '%s/tributary' env --json", folder);
 	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), 0);
@@ -195,7 +210,7 @@ static void without_the_link_the_path_is_named(void **state)
 		print_message("skipped: the plugin is installed where the loader looks\n");
 		skip();
 	}
-	snprintf(line, sizeof(line), "\"NCCL_ENV_PLUGIN\": \"%s/libnccl-net-tributary.so\"", folder);
+	snprintf(line, sizeof(line), "\"NCCL_ENV_PLUGIN\": \"%s/lib/libnccl-net-tributary.so\"", folder);
 	assert_non_null(strstr(text, line));
 }
 
@@ -300,6 +315,7 @@ int main(void)
 		cmocka_unit_test_setup(collnet_needs_a_cluster_that_promises_a_gain, forget),
 		cmocka_unit_test_setup(what_is_set_stays, forget),
 		cmocka_unit_test_setup(another_plugin_stays_and_is_noted, forget),
+		cmocka_unit_test_setup(the_libraries_are_in_a_folder_without_the_command, forget),
 		cmocka_unit_test_setup(without_the_link_the_path_is_named, forget),
 		cmocka_unit_test_setup(a_table_is_named_for_all_ranks, forget),
 		cmocka_unit_test_setup(collnet_goes_with_our_tuner, forget),

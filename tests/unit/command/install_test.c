@@ -268,9 +268,9 @@ static void nccl_finds_both_halves(void **state)
 	(void)state;
 	need_installation();
 	assert_true(is_the_plugin("libnccl-env-tributary.so"));
-	snprintf(path, sizeof(path), "%s/libnccl-net-tributary.so", build);
+	snprintf(path, sizeof(path), "%s/lib/libnccl-net-tributary.so", build);
 	assert_int_equal(stat(path, &net), 0);
-	snprintf(path, sizeof(path), "%s/libnccl-env-tributary.so", build);
+	snprintf(path, sizeof(path), "%s/lib/libnccl-env-tributary.so", build);
 	assert_int_equal(stat(path, &env), 0);
 	assert_true(env.st_dev == net.st_dev && env.st_ino == net.st_ino);
 	/* As make install leaves it, NCCL must be told. */
