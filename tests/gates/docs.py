@@ -8,6 +8,7 @@
 - Every relative link of a document leads to a file, and to a heading in it if it names one; every result that one names is there.
 - A tag to clone and the line in the log have the version of the Makefile.
 - perf/RESULTS.md is what perf/results.py writes from the texts.
+- No figure that was measured stands in a sentence of README.md: those are in tables.
 - README.md is short enough for somebody who has ten minutes, and docs/ for somebody who has a day.
 """
 
@@ -29,6 +30,7 @@ PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|va
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 RESULT = re.compile(r"\bperf/results/([\w-]+(?:\.[\w-]+)*)")
 RELEASE = re.compile(r"(?:--branch v|Tributary )(\d+\.\d+\.\d+)(?=[ :])")
+MEASURED = re.compile(r"\d\.\d+ ?(?:×|of\b)|\d ?%|\d+(?:\.\d+)? times\b|\d ?[GM]B/s")
 README_LINES, README_WORDS, DOCS_WORDS = 160, 1400, 32000
 GENERATOR = pathlib.Path(__file__).resolve().parents[2] / "perf" / "results.py"
 
@@ -153,6 +155,9 @@ def main():
     lines, words = readme.count("\n"), len(readme.split())
     if lines > README_LINES or words > README_WORDS:
         complaints.append(f"README.md: {lines} lines, {words} words; at most {README_LINES} and {README_WORDS}")
+    for number, line in enumerate(readme.splitlines(), 1):
+        if not line.startswith(("|", "    ")) and MEASURED.search(line):
+            complaints.append(f"README.md:{number}: a figure belongs into a table: {MEASURED.search(line)[0]}")
     words = sum(len(page.read_text().split()) for page in (root / "docs").glob("**/*.md"))
     if words > DOCS_WORDS:
         complaints.append(f"docs: {words} words; at most {DOCS_WORDS}")
