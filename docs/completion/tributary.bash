@@ -142,6 +142,7 @@ _tributary()
 	explain\ --cluster) kind=file ;;
 	explain\ --exclude) kind=none ;;
 	explain\ --collective) words='broadcast reduce allgather reducescatter allreduce' ;;
+	explain\ --html) kind=file ;;
 	explain\ --color) words='auto always never' ;;
 	tune\ --from) kind=file ;;
 	tune\ --profile) kind=file ;;
@@ -208,6 +209,7 @@ _tributary()
 	cluster\ order\ --algo) words='ring tree' ;;
 	cluster\ order\ --size) kind=none ;;
 	cluster\ order\ --format) words='text hostfile slurm torchrun' ;;
+	cluster\ order\ --html) kind=file ;;
 	simulate\ --cluster) kind=file ;;
 	simulate\ --exclude) kind=none ;;
 	simulate\ --fabric) words='leaf-spine: fat-tree: rail-optimised:' ;;
@@ -281,7 +283,7 @@ _tributary()
 		doctor) options='--from --profile --json --color --help' ;;
 		devices) options='--json --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --html --nccl-graph --output --json --color --help' ;;
-		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
+		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --html --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --install --measure --worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --json --color --help' kind=command ;;
 		env) options='--collnet --tuning --json --help' ;;
 		check) options='--rsh --program --timeout --master --secret --worker --json --color --help' ;;
@@ -292,7 +294,7 @@ _tributary()
 		report) options='--json --help' kind=file ;;
 		cluster) options='--text --slurm --exclude --html --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
-		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
+		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --html --json --help' kind=file ;;
 		simulate) options='--cluster --exclude --fabric --rate --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --detail --from --profile --graph --html --json --help' ;;
 		estimate) options='--system --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --rate --order --aggregators --degrade --payload --latency --from --profile --graph --json --help' kind=file ;;
 		place) options='--jobs --busy --cluster --exclude --rate --gpus --share --format --from --profile --json --help' words='host: peer:' ;;

@@ -87,6 +87,7 @@ complete -c tributary -n '__tributary_is explain' -l collnet -d 'NCCL has our co
 complete -c tributary -n '__tributary_is explain' -l cluster -r -F -d 'the same if this cluster file promises a gain, and how much'
 complete -c tributary -n '__tributary_is explain' -l exclude -x -d 'leave out these hosts and switches, where the cluster\'s file is what LLDP or ibnetdiscover says of cables'
 complete -c tributary -n '__tributary_is explain' -l collective -x -a 'broadcast reduce allgather reducescatter allreduce' -d 'what is timed'
+complete -c tributary -n '__tributary_is explain' -l html -r -F -d 'one page: the gain of each size, NCCL\'s channels beside Tributary\'s'
 complete -c tributary -n '__tributary_is explain' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'
 complete -c tributary -n '__tributary_is explain' -l color -x -a 'auto always never' -d 'colours; auto: on a terminal, unless NO_COLOR is set'
 complete -c tributary -n '__tributary_is explain' -l help -d 'this text'
@@ -192,6 +193,7 @@ complete -c tributary -n '__tributary_is cluster order' -l dp -x -d 'ranks of a 
 complete -c tributary -n '__tributary_is cluster order' -l algo -x -a 'ring tree' -d 'what comes first where one order is not best for both'
 complete -c tributary -n '__tributary_is cluster order' -l size -x -d 'S, of a rank\'s buffer; 64M and 64MiB are powers of 1024, 64MB of 1000'
 complete -c tributary -n '__tributary_is cluster order' -l format -x -a 'text hostfile slurm torchrun' -d 'what is printed'
+complete -c tributary -n '__tributary_is cluster order' -l html -r -F -d 'one page: the ranks and the loads of uplinks, before and after'
 complete -c tributary -n '__tributary_is cluster order' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'
 complete -c tributary -n '__tributary_is cluster order' -l help -d 'this text'
 complete -c tributary -n '__tributary_is cluster order' -F

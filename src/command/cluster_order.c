@@ -4,7 +4,9 @@
 
 #include "command/cluster_order/ordering.h"
 #include "command/cluster_rates.h"
+#include "command/file.h"
 #include "command/json.h"
+#include "command/show/page.h"
 #include "command/simulate/simulation.h"
 
 #include <errno.h>
@@ -115,9 +117,17 @@ static void ordering_fini(struct ordering *ordering)
 	simulate_fabric_fini(&ordering->fabric);
 }
 
+static int draw_page(const void *arg, FILE *to)
+{
+	const struct ordering *ordering = arg;
+
+	page_begin(ordering->title, to);
+	return page_end("tributary-cluster-order 1", ordering_json(ordering), to);
+}
+
 static int run(const struct command_call *call, FILE *out)
 {
-	const char *format = command_value(call, "format");
+	const char *format = command_value(call, "format"), *page = command_value(call, "html");
 	struct ordering ordering = { .host_count = 0 };
 	int status;
 
@@ -126,9 +136,11 @@ static int run(const struct command_call *call, FILE *out)
 	status = read_call(call, &ordering);
 	if (status == COMMAND_OK)
 		status = ordering_run(&ordering);
+	if (status == COMMAND_OK && page)
+		status = file_put_made(page, "the page cannot be drawn", draw_page, &ordering, out);
 	if (status == COMMAND_OK && command_given(call, "json"))
 		status = json_print("tributary-cluster-order 1", ordering_json(&ordering), out);
-	else if (status == COMMAND_OK)
+	else if (status == COMMAND_OK && !page)
 		ordering_print(&ordering, format, out);
 	ordering_fini(&ordering);
 	return status;
@@ -158,6 +170,7 @@ const struct command command_cluster_order = {
 		     { "algo", "ring|tree", "what comes first where one order is not best for both", "ring" },
 		     { "size", "BYTES", "S, of a rank's buffer; 64M and 64MiB are powers of 1024, 64MB of 1000", "1G" },
 		     { "format", "text|hostfile|slurm|torchrun", "what is printed", "text" },
+		     { "html", "FILE", "one page: the ranks and the loads of uplinks, before and after", NULL },
 		     COMMAND_OPTION_JSON },
 	.example = "tributary cluster order cluster --gpus 8 --format slurm",
 	.run = run,

@@ -3,11 +3,12 @@
 #include "command/command.h"
 
 #include "command/answer.h"
+#include "command/file.h"
 #include "command/json.h"
-#include "command/plan/channels.h"
+#include "command/plan/flows.h"
 #include "command/print/table.h"
 #include "command/print/units.h"
-#include "command/show/view.h"
+#include "command/show/page.h"
 #include "command/source.h"
 
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct chosen {
 };
 
 struct explained {
+	const struct source *source;
 	struct channels ours, nccl;
 	bool exact;    /* nccl is a dump */
 	bool measured; /* some link's rate is; else what "really" moves is by nominal rates */
@@ -417,7 +419,7 @@ static json_t *chosen_json(const struct chosen *chosen)
 			 (json_int_t)(chosen->choice.busbw_GBps * 1e9));
 }
 
-static int print_json(const struct explained *explained, const struct source *source, FILE *out)
+static json_t *explained_json(const struct explained *explained)
 {
 	const char *name = explained->ours.topology->name;
 	json_t *list = json_array();
@@ -428,13 +430,44 @@ static int print_json(const struct explained *explained, const struct source *so
 		json_array_append_new(list, json_pack("{sI so so}", "bytes", (json_int_t)sizes[i], "nccl",
 						      chosen_json(&explained->by_size[i][0]), "tributary",
 						      chosen_json(&explained->by_size[i][1])));
-	return json_print("tributary-explain 1",
-			  json_pack("{so so so sb so so so ss so}", "answer", answer_json(&first), "name",
-				    json_known_text(name), "profile", json_known_text(source->profile_path), "exact",
-				    explained->exact, "nccl", channels_json(&explained->nccl), "tributary",
-				    channels_json(&explained->ours), "p2p", gained_json(explained), "collective",
-				    predict_collective_word(explained->collective), "sizes", list),
-			  out);
+	return json_pack("{so so so sb so so so ss so}", "answer", answer_json(&first), "name", json_known_text(name),
+			 "profile", json_known_text(explained->source->profile_path), "exact", explained->exact, "nccl",
+			 channels_json(&explained->nccl), "tributary", channels_json(&explained->ours), "p2p",
+			 gained_json(explained), "collective", predict_collective_word(explained->collective), "sizes",
+			 list);
+}
+
+/* The viewer takes the drawings in this order, and has to know the machine. */
+static int draw_page(const void *arg, FILE *out)
+{
+	const struct explained *explained = arg;
+	json_t *value;
+	int r;
+
+	page_begin(explained->ours.topology->name, out);
+	r = channels_draw_all(&explained->nccl, out);
+	if (r == 0)
+		r = channels_draw_all(&explained->ours, out);
+	if (r < 0)
+		return r;
+	value = explained_json(explained);
+	json_object_set_new(value, "machine", json_topology(explained->ours.topology));
+	return page_end("tributary-explain 1", value, out);
+}
+
+static int show(const struct command_call *call, const struct explained *explained, FILE *out)
+{
+	const char *page = command_value(call, "html");
+	struct term term = term_of(call, out);
+	int status = COMMAND_OK;
+
+	if (page)
+		status = file_put_made(page, "the page cannot be drawn", draw_page, explained, out);
+	if (status == COMMAND_OK && command_given(call, "json"))
+		return json_print("tributary-explain 1", explained_json(explained), out);
+	if (status == COMMAND_OK && !page)
+		print_text(explained, &term, out);
+	return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ whole */
@@ -451,9 +484,8 @@ static enum predict_collective collective_of(const struct command_call *call)
 
 static int explain(const struct command_call *call, struct source *source, FILE *out)
 {
-	struct explained explained = { .collective = collective_of(call) };
+	struct explained explained = { .source = source, .collective = collective_of(call) };
 	const char *dump = command_value(call, "compare");
-	struct term term = term_of(call, out);
 	struct plan_request request, nccls;
 	enum plan_where where;
 	int status = channels_request(call, &source->topology, &request, &where);
@@ -479,10 +511,7 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 		status = channels_estimate(&source->topology, &nccls, &explained.nccl);
 	if (status == COMMAND_OK) {
 		predict(&explained);
-		if (command_given(call, "json"))
-			status = print_json(&explained, source, out);
-		else
-			print_text(&explained, &term, out);
+		status = show(call, &explained, out);
 		channels_fini(&explained.nccl);
 	}
 fail:
@@ -515,6 +544,7 @@ const struct command command_explain = {
 		     COMMAND_OPTION_EXCLUDE,
 		     { "collective", "broadcast|reduce|allgather|reducescatter|allreduce", "what is timed",
 		       "allreduce" },
+		     { "html", "FILE", "one page: the gain of each size, NCCL's channels beside Tributary's", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
 	.example = "tributary explain --from machine.topology --hosts 2",

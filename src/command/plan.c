@@ -143,39 +143,23 @@ static json_t *plan_json(const struct planned *planned)
 	return value;
 }
 
-static int draw_pattern(const struct channels *channels, enum plan_pattern pattern, FILE *out)
-{
-	struct channels_flows flows;
-	int r = channels_flows_make(channels, pattern, &flows);
-
-	if (r < 0)
-		return r;
-	r = channels_svg(&flows, out);
-	channels_flows_free(&flows);
-	return r;
-}
-
 static int draw_svg(const void *arg, FILE *out)
 {
 	const struct planned *planned = arg;
 
-	return draw_pattern(&planned->ours, planned->pattern, out);
+	return channels_draw(&planned->ours, planned->pattern, out);
 }
 
 /* The viewer takes the drawings in this order. */
 static int draw_page(const void *arg, FILE *out)
 {
 	const struct planned *planned = arg;
-	int r = 0;
+	int r;
 
 	page_begin(planned->source->topology.name, out);
-	for (int maker = 0; maker < (planned->compared ? 2 : 1); maker++) {
-		const struct channels *channels = maker ? &planned->other : &planned->ours;
-
-		for (int i = 0; i < PLAN_PATTERN_COUNT && r == 0; i++)
-			if (channels->has[i])
-				r = draw_pattern(channels, (enum plan_pattern)i, out);
-	}
+	r = channels_draw_all(&planned->ours, out);
+	if (r == 0 && planned->compared)
+		r = channels_draw_all(&planned->other, out);
 	return r < 0 ? r : page_end("tributary-plan 1", plan_json(planned), out);
 }
 

@@ -411,6 +411,86 @@ class Sixteen(EveryPage):
         self.assertEqual(self.all(".drawing:not([hidden]) g.host .name")[-1].get_attribute("textContent"), "host 12")
 
 
+class Explained(EveryPage):
+    """NCCL's channels at the left of Tributary's."""
+
+    command = ["explain", "--hosts", "2"]
+
+    def test_the_gain_is_the_title_and_each_size_has_two_bars(self):
+        data = self.data()
+        self.assertEqual(self.find("h1").text, data["answer"].split("; ")[0])
+        pairs = self.shown(".drawing .pair-of-bars")
+        self.assertEqual(len(pairs), len(data["sizes"]))
+        for pair, size in zip(pairs, data["sizes"]):
+            nccl, ours = (bar.rect["width"] for bar in pair.find_elements(By.CSS_SELECTOR, ".bar"))
+            self.assertAlmostEqual(ours / nccl, size["tributary"]["time_us"] / size["nccl"]["time_us"], delta=0.02)
+        gain = data["sizes"][-1]["nccl"]["time_us"] / data["sizes"][-1]["tributary"]["time_us"]
+        self.assertIn(f"{gain:.2f} times as fast", pairs[-1].text)
+
+    def test_both_sides_are_drawn_and_say_whose_they_are(self):
+        self.show("tree")
+        data, sides = self.data(), self.shown(".drawing [data-maker]")
+        self.assertEqual(len(sides), 2)
+        self.assertLess(sides[0].rect["x"] + sides[0].rect["width"], sides[1].rect["x"])
+        self.assertIn(f'{data["tributary"]["tree"]["total_Bps"] / data["nccl"]["tree"]["total_Bps"]:.2f} times', self.shown(".headline")[0].text)
+        index = next(i for i, link in enumerate(data["machine"]["links"]) if link["lower"] == "gpu5")
+        name = data["machine"]["links"][index]["up"]["name"]
+        for maker, side in zip(("nccl", "tributary"), sides):
+            self.hover(side.find_element(By.CSS_SELECTOR, f'[data-link="{index}"] .hit'))
+            load = next(load for load in data[maker]["tree"]["loads"] if load["name"] == name)
+            self.assertIn(f'{load["load_Bps"] / 1e9:.2f} of', self.find("#card").text)
+            self.assertEqual(len(self.shown(".drawing .link.on")), 2)
+        self.picture("explain-hover")
+
+    def test_a_channel_lights_up_on_its_own_side(self):
+        self.show("tree")
+        channels = self.shown("button.channel")
+        self.hover(channels[-1])
+        self.assertGreater(len(self.all('.drawing [data-maker="1"] .flow.on')), 0)
+        self.assertEqual(len(self.all('.drawing [data-maker="0"] .flow.on')), 0)
+
+    def test_what_is_saved_needs_no_style_sheet_and_has_title_and_legend(self):
+        self.show("tree")
+        saved = self.browser.execute_script("return savedPicture()")
+        for word in (self.data()["answer"].split(" ")[0], "85 % and more", "gpu5", self.data()["nccl"]["maker"]):
+            self.assertIn(word, saved)
+        for absent in ("class=", "style=", "var(", "<script", "data-link"):
+            self.assertNotIn(absent, saved)
+        file = PICTURES / "saved.svg"
+        file.write_text(saved, encoding="utf-8")
+        self.browser.get(file.as_uri())
+        self.assertGreater(len(self.all("text")), 20)
+        self.picture("explain-saved")
+
+
+class Order(EveryPage):
+    """The ranks as they were, and as they should be."""
+
+    command = ["cluster", "order", "--fabric", "leaf-spine:2x4,4:1,8Gbit/s", "--hosts", "host1,host5,host2,host6,host3,host7,host4,host8"]
+    machine = []
+
+    def test_loads_of_uplinks_have_one_measure_on_both_sides(self):
+        data = self.data()
+        before, after = self.shown(".drawing [data-maker]")
+        for side, name in ((before, "before"), (after, "after")):
+            filled = side.find_elements(By.CSS_SELECTOR, '.switch [class*="band-"]')
+            troughs = side.find_elements(By.CSS_SELECTOR, ".switch .trough")
+            self.assertEqual(len(filled), len(data["uplinks"]))
+            for fill, trough, link in zip(filled, troughs, data["uplinks"]):
+                share = link[name]["ring"] / 1e9 / data["before"]["phases"]["ring"]["time_s"]
+                self.assertAlmostEqual(fill.rect["height"] / trough.rect["height"], share, delta=0.02)
+            ranks = {row.text.split("\n")[0]: row.text.split("\n")[1] for row in side.find_elements(By.CSS_SELECTOR, ".vertex")}
+            self.assertEqual(ranks, {host: f"rank {i}" for i, host in enumerate(data[name]["hosts"])})
+
+    def test_the_gain_is_the_title(self):
+        data = self.data()
+        self.assertEqual(self.find("h1").text, data["answer"].split("; ")[0])
+        was, now = (data[side]["phases"]["ring"]["time_s"] for side in ("before", "after"))
+        self.assertIn(f"{was / now:.2f} times as fast", self.shown(".headline")[0].text)
+        self.show("times")
+        self.assertEqual(len(self.shown(".drawing .pair-of-bars")), 2)
+
+
 class Simulation(EveryPage):
     command = [
         *("simulate", "--fabric", "leaf-spine:3x4,4:1,8Gbit/s", "--size", "64M", "--order", "leaf,random:1"),

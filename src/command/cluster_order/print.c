@@ -379,15 +379,56 @@ static json_t *uplinks_json(const struct ordering *ordering)
 	return list;
 }
 
+static json_t *rate_json(double rate_Bps)
+{
+	return json_known(isfinite(rate_Bps) && rate_Bps > 0 ? (uint64_t)rate_Bps : 0);
+}
+
+static json_t *switches_json(const struct simulate_fabric *fabric)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < fabric->switch_count; i++) {
+		const struct simulate_switch *one = &fabric->switches[i];
+		bool is_root = one->parent == SIMULATE_NONE;
+
+		json_array_append_new(
+			list, json_pack("{so so so so}", "name", json_text(one->name), "parent",
+					is_root ? json_null() : json_text(fabric->switches[one->parent].name),
+					"up_rate_Bps", is_root ? json_null() : rate_json(one->capacity_Bps[SIMULATE_UP]),
+					"down_rate_Bps",
+					is_root ? json_null() : rate_json(one->capacity_Bps[SIMULATE_DOWN])));
+	}
+	return list;
+}
+
+/* That may have ranks. */
+static json_t *hosts_json(const struct ordering *ordering)
+{
+	const struct simulate_fabric *fabric = &ordering->fabric;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ordering->host_count; i++) {
+		uint32_t host = ordering->hosts[i];
+
+		json_array_append_new(
+			list,
+			json_pack("{so so}", "name", json_text(fabric->host_names[host]), "leaf",
+				  json_text(fabric->switches[fabric->nics[host * fabric->rail_count].leaf].name)));
+	}
+	return list;
+}
+
 json_t *ordering_json(const struct ordering *ordering)
 {
 	const struct ranks_layout *layout = &ordering->layout;
 	struct answer first;
 
 	ordering_answer(ordering, &first);
-	return json_pack("{so so si si si si sf so so so}", "answer", answer_json(&first), "name",
+	return json_pack("{so so si si si si sf so so so so so}", "answer", answer_json(&first), "name",
 			 json_text(ordering->title), "gpus", (int)layout->gpus, "tensor", (int)layout->tensor,
 			 "pipeline", (int)layout->pipeline, "data", (int)layout->data, "bytes", ordering->bytes,
 			 "before", side_json(ordering, &ordering->before), "after",
-			 side_json(ordering, &ordering->after), "uplinks", uplinks_json(ordering));
+			 side_json(ordering, &ordering->after), "uplinks", uplinks_json(ordering),
+			 "switches", switches_json(&ordering->fabric), "hosts", hosts_json(ordering));
 }

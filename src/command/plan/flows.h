@@ -35,12 +35,15 @@ void channels_flow_words(const struct channels_flows *flows, size_t flow, char *
 void channels_flows_headline(const struct channels_flows *flows, char *text, size_t text_bytes);
 /* "Ring, 2 channels × 20.4 = 40.9 GB/s, at least 98.9 % of optimal". */
 void channels_flows_title(const struct channels_flows *flows, char *text, size_t text_bytes);
-/* "#0072b2"; told apart with the common kinds of colour blindness as far as eight go. */
+/* "#00876a"; told apart with the common kinds of colour blindness as far as eight go. */
 const char *channels_flow_colour(size_t flow);
 
 /* The same GPUs in the same order, by the same NICs. */
 bool channels_are_alike(const struct plan *plan, size_t a, size_t b);
 /* svg.c: a whole SVG document. -ENOMEM at worst. */
 int channels_svg(const struct channels_flows *flows, FILE *out);
+int channels_draw(const struct channels *channels, enum plan_pattern pattern, FILE *out);
+/* Of each pattern that there is: as the viewer takes them. */
+int channels_draw_all(const struct channels *channels, FILE *out);
 
 #endif

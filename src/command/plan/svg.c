@@ -309,3 +309,25 @@ int channels_svg(const struct channels_flows *flows, FILE *out)
 	view_free(&view);
 	return r;
 }
+
+int channels_draw(const struct channels *channels, enum plan_pattern pattern, FILE *out)
+{
+	struct channels_flows flows;
+	int r = channels_flows_make(channels, pattern, &flows);
+
+	if (r < 0)
+		return r;
+	r = channels_svg(&flows, out);
+	channels_flows_free(&flows);
+	return r;
+}
+
+int channels_draw_all(const struct channels *channels, FILE *out)
+{
+	int r = 0;
+
+	for (int i = 0; i < PLAN_PATTERN_COUNT && r == 0; i++)
+		if (channels->has[i])
+			r = channels_draw(channels, (enum plan_pattern)i, out);
+	return r;
+}

@@ -3,14 +3,15 @@
 
 /*
  * Each view of a format is { name, headline, note, drawing, tables, link, vertex, flow, open }: link, vertex and flow give the card of
- * what has that number in the drawing: { title, words, rows, warnings, links, vertices }, the last two being what it lights up; open,
+ * what has that number in the drawing (and is that node): { title, words, rows, warnings, links, vertices }, the last two being what it lights up; open,
  * which view a click on that vertex shows.
  */
 
 /* ---- the page ---- */
 
 const formats = { "tributary-show": showRates, "tributary-plan": showPlan, "tributary-cluster": showCluster,
-	"tributary-simulate": showSimulation };
+	"tributary-simulate": showSimulation, "tributary-explain": showExplain,
+	"tributary-cluster-order": showOrder };
 const { title, summary, views } = formats[data.format.split(" ")[0]]();
 const several = views.length > 1;
 const button = (id, text, more) => make("button", { id, ...more }, text);
@@ -25,7 +26,7 @@ document.body.replaceChildren(
 			views.map((view, i) => button(undefined, view.name, { "data-show": i }))) : null,
 		make("div", { class: "group", id: "zoom" }, button("farther", "−", { title: "farther (-)" }),
 			button("fit", "Fit", { title: "all of it (0)" }), button("closer", "+", { title: "closer (+); or Ctrl and the wheel" })),
-		button("as-table", "Tables", { title: "the figures, below the picture" }),
+		button("as-table", "Tables", { title: "the figures, below the picture" }), button("save", "Save", { title: "this picture as SVG" }),
 		button("theme", "◐", { title: "light or dark", "aria-label": "dark" }))),
 	make("main", {}, picture, tables), card);
 const byId = (id) => document.getElementById(id);
@@ -102,7 +103,7 @@ const setBox = (x, y, width) => {
  */
 const fit = () => {
 	const room = Math.max(220, innerHeight - stage.getBoundingClientRect().top - scrollY - legendNow().offsetHeight);
-	const least = drawings.includes(svg) ? 0 : isNarrow ? 1 : 0.75, scale = Math.min(stage.clientWidth / full.width, 1.6, Math.max(room / full.height, least));
+	const least = svg.dataset.whole !== undefined ? 0 : isNarrow ? 1 : 0.75, scale = Math.min(stage.clientWidth / full.width, 1.6, Math.max(room / full.height, least));
 	stage.style.height = `${Math.ceil(full.height * scale)}px`;
 	whole = stage.clientWidth / scale;
 	setBox(full.x + (full.width - whole) / 2, full.y, whole);
@@ -194,7 +195,7 @@ const attach = (node, show, at) => {
 const attachPart = (node, view, kind) => {
 	const number = Number(node.dataset[kind]), name = node.querySelector("title");
 	const show = () => {
-		const of = view[kind](number);
+		const of = view[kind](number, node);
 		fill(of, [...of.links.map((i) => `[data-link="${i}"]`), ...of.vertices.map((i) => `[data-vertex="${i}"]`)], "dim");
 	};
 	node.setAttribute("aria-label", name.textContent);
@@ -218,11 +219,62 @@ const takeLegend = (view) => [...view.drawing.querySelectorAll(".legend .item")]
 		sample && make("svg", { width: 36, height: 24, viewBox: `${x} ${y - 12} 36 24` }, samples), make("span", {}, item.textContent));
 	if (flow)
 		attach(made, () => {
-			fill(view.flow(Number(flow)), [`.flow-${flow}`], "one-flow");
+			fill(view.flow(flow), [`.flow-${flow}`], "one-flow");
 			svg.style.setProperty("--flow", sample.getAttribute("stroke"));
 		},
 			(around) => [around.left, around.top - card.getBoundingClientRect().height - 30]);
 	return made;
+});
+
+/* ---- a file for a slide ---- */
+
+/* What is seen, as attributes: programs that show slides know no style sheets. */
+const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-size", "font-weight", "text-anchor"];
+const painted = (node) => {
+	const style = getComputedStyle(node), copy = node.cloneNode(false);
+	if (style.visibility === "hidden" && node.matches("text, circle, .pill") || node.matches(".hit, title"))
+		return null;
+	for (const name of [...copy.getAttributeNames()].filter((one) => /^(class|style|tabindex|role|aria-.*|data-.*)$/.test(one)))
+		copy.removeAttribute(name);
+	if (node.matches("path, rect, circle, text"))
+		for (const name of PAINT)
+			if (style.getPropertyValue(name) && !["none", "normal"].includes(style.getPropertyValue(name)) || name === "fill")
+				copy.setAttribute(name, style.getPropertyValue(name));
+	copy.append(...[...node.childNodes].map((child) => child.nodeType === Node.TEXT_NODE ? child.cloneNode() : painted(child)).filter(Boolean));
+	return copy;
+};
+/* The picture as it is on the page, its title above it and its legend below. */
+const savedPicture = () => {
+	const PAD = 24, width = stage.clientWidth, { color, backgroundColor, fontFamily } = getComputedStyle(document.body), legend = legendNow();
+	const line = (text, x, y, size, more) => make("text", { x, y, "font-size": size, fill: color, ...more }, text);
+	const broken = (text, size) => (text ?? "").split(" ").reduce((lines, word) => {
+		const longer = `${lines.at(-1)} ${word}`.trim();
+		return longer.length * size * 0.6 > width - 2 * PAD ? [...lines, word] : [...lines.slice(0, -1), longer];
+	}, [""]);
+	const head = [...broken(title, 22).map((text) => [text, 22]), ...broken(views[shown].headline, 15).map((text) => [text, 15]), ...broken(summary, 13)
+		.map((text) => [text, 13])].filter(([text]) => text);
+	let y = PAD;
+	const above = head.map(([text, size]) => line(text, PAD, y += size * 1.35, size, { "font-weight": size > 13 ? 700 : 400 })), top = y + PAD;
+	const origin = legend.getBoundingClientRect(), bottom = top + stage.clientHeight, drawing = painted(svg);
+	for (const [name, value] of Object.entries({ x: 0, y: top, width, height: stage.clientHeight }))
+		drawing.setAttribute(name, value);
+	const below = [...legend.children].flatMap((item) => [...item.children].map((part) => {
+		const at = part.getBoundingClientRect(), x = at.left - origin.left, down = bottom + at.top - origin.top;
+		if (!part.matches("svg"))
+			return line(part.textContent, x, down + at.height / 2 + 4, 13, {});
+		const sample = painted(part);
+		sample.setAttribute("x", x);
+		sample.setAttribute("y", down);
+		return sample;
+	}));
+	const whole = make("svg", { width, height: bottom + legend.offsetHeight, viewBox: `0 0 ${width} ${bottom + legend.offsetHeight}`, "font-family": fontFamily },
+		make("rect", { width: "100%", height: "100%", fill: backgroundColor }), above, drawing, below);
+	return new XMLSerializer().serializeToString(whole);
+};
+byId("save").addEventListener("click", () => {
+	const link = make("a", { href: URL.createObjectURL(new Blob([savedPicture()], { type: "image/svg+xml" })), download: "tributary.svg" });
+	link.click();
+	URL.revokeObjectURL(link.href);
 });
 
 /* ---- which view, picture or table, light or dark ---- */

@@ -9,15 +9,15 @@ const gbits = (Bps) => Bps ? `${digits(Bps * 8 / 1e9)} Gbit/s` : "?";
  * a row each with a bar for each lane, or, where they are many, a square that is filled as far as the fuller lane. A switch is a bar
  * above what hangs below it, which goes on in another row where there is no room. Parts have the numbers of the two lists.
  */
-const drawMap = (switches, ends, y0) => {
+const drawMap = (switches, ends, y0, across = WIDTH) => {
 	const BAR = 24, UPLINK = 48, GAP = isNarrow ? 4 : 14, ROW = 20, SQUARE = 16;
 	const kids = new Map(switches.map((at) => [at.name, []])), below = new Map(switches.map((at) => [at.name, []]));
 	for (const at of switches)
 		kids.get(at.parent)?.push(at);
 	ends.forEach((end, number) => below.get(end.leaf).push({ ...end, number }));
 	const leaves = switches.filter((at) => below.get(at.name).length || !kids.get(at.name).length).length;
-	const isCoarse = ends.length > 128 || leaves > 3 * Math.floor((WIDTH + GAP) / (172 + GAP)) || Math.max(...[...below.values()].map((list) => list.length)) > 24;
-	const cell = Math.min(WIDTH, Math.max(isCoarse ? isNarrow ? 40 : 84 : 172, Math.min(236, WIDTH / leaves - GAP)));
+	const isCoarse = ends.length > 128 || leaves > 3 * Math.floor((across + GAP) / (172 + GAP)) || Math.max(...[...below.values()].map((list) => list.length)) > 24;
+	const cell = Math.min(across, Math.max(isCoarse ? isNarrow ? 40 : 84 : 172, Math.min(236, across / leaves - GAP)));
 	const pad = cell < 60 ? 3 : 10;
 	const fastest = Math.max(1, ...switches.flatMap((at) => [at.up.Bps, at.down.Bps]));
 	const bed = (lane) => lane.Bps ? 4 + Math.min(14, cell / 10) * Math.sqrt(lane.Bps / fastest) : 8;
@@ -62,7 +62,7 @@ const drawMap = (switches, ends, y0) => {
 		const rows = [];
 		for (const one of blocks) {
 			const last = rows.at(-1);
-			if (last && last.width + GAP + one.width <= WIDTH) {
+			if (last && last.width + GAP + one.width <= across) {
 				last.width += GAP + one.width;
 				last.height = Math.max(last.height, one.height);
 				last.blocks.push(one);
@@ -93,7 +93,7 @@ const drawMap = (switches, ends, y0) => {
 	const roots = spread(switches.filter((at) => !kids.has(at.parent)).map(blockOf)), nodes = [];
 	let y = y0;
 	for (const row of roots) {
-		let x = Math.max(0, (WIDTH - row.width) / 2);
+		let x = Math.max(0, (across - row.width) / 2);
 		for (const one of row.blocks) {
 			nodes.push(...one.put(x, y));
 			x += one.width + GAP;
@@ -166,6 +166,60 @@ const showCluster = () => {
 		(i) => ({ rows: [["leaf", ends[i].leaf], ["port", all[i].port], ["rate", ends[i].text], ["share of its leaf", part(all[i].share)]],
 			warnings: [ends[i].isSlow && "slower than most hosts: every collective waits for it"] })),
 	}] };
+};
+
+/* ---- an order of ranks ---- */
+
+/*
+ * The fabric with the ranks as they were and as they should be. The load of an uplink is its bytes over what it could carry in the
+ * time of before: it is the same measure on both sides.
+ */
+const showOrder = () => {
+	const [title, more] = titleOf(data.answer), sides = ["before", "after"], across = isNarrow ? WIDTH : (WIDTH - 40) / 2;
+	const titles = { tensor: "AllReduce of tensor groups", ring: "AllReduce, ring", tree: "AllReduce, tree", pipeline: "pipeline" };
+	const uplinks = new Map(data.uplinks.map((link) => [link.name, link])), timeOf = (side, phase) => data[side].phases[phase].time_s;
+	const phases = Object.keys(titles).filter((phase) => data.uplinks.some((link) => link.before[phase] || link.after[phase]));
+	const wordsOf = (bytes) => bytes ? size(bytes) : "0";
+	const mapOf = (side, phase) => {
+		const place = new Map(data[side].hosts.map((host, i) => [host, i])), before_s = timeOf("before", phase);
+		const most = Math.max(...data.uplinks.flatMap((link) => sides.map((of) => link[of][phase])));
+		const lane = (name, Bps) => {
+			const bytes = uplinks.get(name)?.[side][phase] ?? 0, share = Math.min(1, before_s && Bps ? bytes / Bps / before_s : bytes / (most || 1));
+			return { share, band: loadBand(share), Bps: Bps ?? 0, bytes };
+		};
+		const switches = data.switches.map((at) => {
+			const [up, down] = [lane(`${at.name} up`, at.up_rate_Bps), lane(`${at.name} down`, at.down_rate_Bps)];
+			const lines = [up, down].map((of) => wordsOf(of.bytes));
+			return { name: at.name, parent: at.parent, up, down, lines: lines[0] === lines[1] ? [lines[0]] : [`↑ ${lines[0]}`, `↓ ${lines[1]}`] };
+		});
+		const ranks = (at) => data.gpus === 1 ? `rank ${at}` : `${at * data.gpus}-${(at + 1) * data.gpus - 1}`;
+		const ends = data.hosts.filter(({ name }) => place.has(name)).map(({ name, leaf }) => ({ name, leaf, isSlow: false, isAggregator: false,
+			text: ranks(place.get(name)), lanes: [0, 1].map(() => ({ share: null, band: 7 })) }));
+		const map = drawMap(switches, ends, 0, across);
+		return { head: `${side}${before_s ? `: ${time(timeOf(side, phase))}` : ""}`, nodes: map.nodes, box: [0, 0, across, map.bottom],
+			...mapCards(switches, ends, (i) => ({ rows: [["up", wordsOf(switches[i].up.bytes)], ["down", wordsOf(switches[i].down.bytes)],
+				["uplink", data.switches[i].parent && `${gbits(data.switches[i].up_rate_Bps)} up, ${gbits(data.switches[i].down_rate_Bps)} down`]] }),
+			(i) => ({ rows: [["leaf", ends[i].leaf], ["has", ends[i].text]] })) };
+	};
+	const bytes = (phase) => table("uplinks", `Bytes on uplinks, ${titles[phase]}`, ["uplink", "#before", "#after"],
+		data.uplinks.map((link) => [link.name, ...sides.map((side) => ({ text: wordsOf(link[side][phase]), value: link[side][phase] }))]));
+	const order = table("order", "Order of hosts", ["#place", ...sides], data.after.hosts.map((_, i) => [String(i), ...sides.map((side) => data[side].hosts[i])]));
+	const viewOf = (phase) => {
+		const maps = sides.map((side) => mapOf(side, phase)), [was, is] = sides.map((side) => timeOf(side, phase));
+		return {
+			name: titles[phase], headline: was ? `${titles[phase]}: ${timesAsFast(was, is)}${phase === "pipeline" ? " on the slowest link" : ""}` : titles[phase],
+			note: more, drawing: besides(maps, [[null, was ? "load, bytes over what the uplink could carry in the time of before:" : "load, bytes over the most of any uplink:"],
+				...loadLegend, [null, "width: rate, up at the left · beside it: bytes · of a host: its ranks"]], false),
+			tables: [order, bytes(phase)].map((list) => list.map((node) => node.cloneNode(true))), link: (i, node) => maps[makerOf(node)].link(i), vertex: (i, node) => maps[makerOf(node)].vertex(i),
+		};
+	};
+	const timed = phases.filter((phase) => timeOf("before", phase)), size_words = `${size(data.bytes)} a rank`;
+	const rows = timed.map((phase) => {
+		const values = sides.map((side) => timeOf(side, phase)), note = timesAsFast(...values);
+		return { name: titles[phase], values, texts: values.map(time), note, strong: note.endsWith("fast") };
+	});
+	return { title, summary: `${data.name} · ${data.hosts.length} hosts · ${size_words}`, views: [...phases.map(viewOf),
+		...timed.length ? [pairsOf("times", more, rows, ["as it is now", "in the order found"], `time of ${size_words}, shorter is better`, [order])] : []] };
 };
 
 /* ---- a simulated cluster ---- */

@@ -103,56 +103,109 @@ const showRates = () => {
 
 /* ---- channels ---- */
 
-const showPlan = () => {
+const PATTERNS = ["ring", "tree", "chain", "direct"];
+/* Channels by one maker. of: what its tables are of. */
+const channelsView = (maker, pattern, drawing, of = "") => {
 	const { machine } = data;
 	const links = new Map(machine.links.flatMap((link, i) => [[link.up.name, i], [link.down.name, i]]));
 	const lanes = new Map(machine.links.flatMap((link) => [[link.up.name, link.up], [link.down.name, link.down]]));
-	const view = (maker, pattern, drawing) => {
-		const graph = maker[pattern], loads = new Map(graph.loads.map((load) => [load.name, load]));
-		const flows = [...drawing.querySelectorAll(".legend [data-flow]")].map((item) => Number(item.dataset.flow));
-		const loadWords = (lane) => {
-			const load = loads.get(lane.name);
-			if (!load || !load.load_Bps)
-				return "";
-			return load.share === null ? `${GBps(load.load_Bps)} GB/s, its capacity is not known` :
-				`${GBps(load.load_Bps)} of ${capacity(lane)} GB/s, ${percent(load.share)}`;
-		};
-		const say = (i) => {
-			const { up, down } = machine.links[i], [upWords, downWords] = [up, down].map(loadWords);
-			const crossing = flows.map((flow) => [flow, ...[up, down].map((lane) => graph.channels[flow].crossings[lane.name] ?? 0)]);
-			return {
-				rows: [["up", upWords || "nothing"], ["down", downWords || "nothing"], ...crossing
-					.filter(([, ups, downs]) => ups || downs)
-					.map(([flow, ups, downs]) => [`channel ${flow}`, `${ups} × up, ${downs} × down`])],
-				warnings: [[up, down].some((lane) => loads.get(lane.name)?.full) && "full: the channels cannot be any faster"],
-				brief: upWords || downWords ? `↑ ${upWords || "nothing"}   ↓ ${downWords || "nothing"}` : "",
-			};
-		};
-		const loadRow = (load) => {
-			const lane = lanes.get(load.name), most = lane ? capacity(lane) : GBps(load.capacity_Bps);
-			return [load.name, String(load.crossings), GBps(load.load_Bps), most, load.share === null ? { text: "", value: -1 } :
-				{ text: percent(load.share), value: load.share * 100, parts: gauge(load.share, loadBand(load.share)) }];
-		};
-		const hopRows = graph.channels.flatMap((channel, i) => channel.hops.map((hop) => [String(i), hop.from, hop.to, hop.class,
-			hop.way === "host" ? "through host memory" : "direct"]));
+	const graph = maker[pattern], loads = new Map(graph.loads.map((load) => [load.name, load]));
+	const flows = [...drawing.querySelectorAll(".legend [data-flow]")].map((item) => Number(item.dataset.flow));
+	const loadWords = (lane) => {
+		const load = loads.get(lane.name);
+		if (!load || !load.load_Bps)
+			return "";
+		return load.share === null ? `${GBps(load.load_Bps)} GB/s, its capacity is not known` :
+			`${GBps(load.load_Bps)} of ${capacity(lane)} GB/s, ${percent(load.share)}`;
+	};
+	const say = (i) => {
+		const { up, down } = machine.links[i], [upWords, downWords] = [up, down].map(loadWords);
+		const crossing = flows.map((flow) => [flow, ...[up, down].map((lane) => graph.channels[flow].crossings[lane.name] ?? 0)]);
 		return {
-			name: maker === data ? pattern : `${pattern}, NCCL`, headline: graph.summary, drawing,
-			note: `By ${maker.maker}. ${graph.bottleneck ?? ""}`,
-			tables: [
-				table("loads", "Loads, GB/s", ["what", "#crossings", "#load", "#capacity", "full"], graph.loads.map(loadRow),
-					graph.loads.map((load) => links.get(load.name))),
-				table("hops", graph.copies > 1 ? `Channels, ${graph.copies} of each` : "Channels",
-					["#channel", "from", "to", "class", "way"], hopRows),
-			],
-			...machineCards(machine, say),
-			flow: (flow) => ({ title: `Channel ${flow}`, words: graph.channels[flow].gpus.join(" "),
-				rows: [["rate", graph.rate_Bps === null ? "" : withUnit(GBps(graph.rate_Bps))], ...graph.channels[flow].hops.map((hop, i) =>
-					[`hop ${i + 1}`, `${hop.from} ${pattern === "ring" ? "→" : "↔"} ${hop.to}, ${hop.class}${hop.way === "host" ? ", through host memory" : ""}`])] }),
+			rows: [["up", upWords || "nothing"], ["down", downWords || "nothing"], ...crossing
+				.filter(([, ups, downs]) => ups || downs)
+				.map(([flow, ups, downs]) => [`channel ${flow}`, `${ups} × up, ${downs} × down`])],
+			warnings: [[up, down].some((lane) => loads.get(lane.name)?.full) && "full: the channels cannot be any faster"],
+			brief: upWords || downWords ? `↑ ${upWords || "nothing"}   ↓ ${downWords || "nothing"}` : "",
 		};
 	};
-	const makers = [data, data.compared].filter(Boolean);
-	const shown = makers.flatMap((maker) => ["ring", "tree", "chain", "direct"].filter((pattern) => maker[pattern])
-		.map((pattern) => [maker, pattern]));
-	return { title: machine.name ?? "Machine", summary: `Channels for ${data.summary} · GB/s`,
-		views: shown.map(([maker, pattern], i) => view(maker, pattern, drawings[i])) };
+	const loadRow = (load) => {
+		const lane = lanes.get(load.name), most = lane ? capacity(lane) : GBps(load.capacity_Bps);
+		return [load.name, String(load.crossings), GBps(load.load_Bps), most, load.share === null ? { text: "", value: -1 } :
+			{ text: percent(load.share), value: load.share * 100, parts: gauge(load.share, loadBand(load.share)) }];
+	};
+	const hopRows = graph.channels.flatMap((channel, i) => channel.hops.map((hop) => [String(i), hop.from, hop.to, hop.class,
+		hop.way === "host" ? "through host memory" : "direct"]));
+	return {
+		name: pattern, headline: graph.summary, drawing,
+		note: `By ${maker.maker}. ${graph.bottleneck ?? ""}`,
+		tables: [
+			table("loads", `Loads, GB/s${of}`, ["what", "#crossings", "#load", "#capacity", "full"], graph.loads.map(loadRow),
+				graph.loads.map((load) => links.get(load.name))),
+			table("hops", `Channels${graph.copies > 1 ? `, ${graph.copies} of each` : ""}${of}`,
+				["#channel", "from", "to", "class", "way"], hopRows),
+		],
+		...machineCards(machine, say),
+		flow: (flow) => ({ title: `Channel ${flow}`, words: graph.channels[Number(flow)].gpus.join(" "),
+			rows: [["rate", graph.rate_Bps === null ? "" : withUnit(GBps(graph.rate_Bps))], ...graph.channels[flow].hops.map((hop, i) =>
+				[`hop ${i + 1}`, `${hop.from} ${pattern === "ring" ? "→" : "↔"} ${hop.to}, ${hop.class}${hop.way === "host" ? ", through host memory" : ""}`])] }),
+	};
+};
+
+/* Of two makers: theirs at the left, ours at the right; the channels of a side have its number before their own. */
+const comparedView = (makers, pattern, both) => {
+	const views = makers.map((maker, i) => channelsView(maker, pattern, both[i], `: ${maker.maker}`));
+	const legends = both.map((drawing) => [...drawing.querySelectorAll(".legend .item")]);
+	for (const [i, drawing] of both.entries()) {
+		for (const node of drawing.querySelectorAll('[class*="flow-"]'))
+			node.setAttribute("class", node.getAttribute("class").replace(/flow-(?=\d)/, `flow-${i}-`));
+		for (const item of legends[i].filter((one) => one.dataset.flow)) {
+			item.dataset.flow = `${i}-${item.dataset.flow}`;
+			item.querySelector("text").prepend(`${makers[i].maker}: `);
+		}
+	}
+	const drawing = besides(makers.map((maker, i) => ({ head: `${maker.maker}: ${maker[pattern].summary}`, nodes: [both[i].querySelector(".scene")],
+		box: both[i].dataset.scene.split(" ").map(Number) })), [], true);
+	drawing.querySelector(".legend").append(...legends[0].filter((one) => !one.dataset.flow),
+		...legends.flatMap((items) => items.filter((one) => one.dataset.flow)));
+	const [theirs, ours] = makers.map((maker) => maker[pattern].total_Bps), ratio = ours / theirs;
+	return {
+		name: pattern, headline: !(Math.abs(ratio - 1) >= 0.005) ? `As ${pattern}s both makers' channels carry the same` :
+			`As ${pattern}s Tributary's channels carry ${ratio.toFixed(2)} times what NCCL's carry`,
+		drawing, tables: views.toReversed().flatMap((view) => view.tables),
+		link: (i, node) => views[makerOf(node)].link(i), vertex: (i, node) => views[makerOf(node)].vertex(i),
+		flow: (flow) => views[Number(flow[0])].flow(flow.slice(2)),
+	};
+};
+
+/* makers, as their drawings stand in the page; one that is compared stands at the left of the other. */
+const channelsViews = (makers, left, right) => {
+	const rest = [...drawings], drawn = new Map(makers.map((maker) => [maker,
+		Object.fromEntries(PATTERNS.filter((pattern) => maker[pattern]).map((pattern) => [pattern, rest.shift()]))]));
+	return PATTERNS.flatMap((pattern) => left?.[pattern] && right[pattern] ?
+		[comparedView([left, right], pattern, [drawn.get(left)[pattern], drawn.get(right)[pattern]])] :
+		makers.filter((maker) => maker[pattern]).map((maker) => channelsView(maker, pattern, drawn.get(maker)[pattern])));
+};
+
+const showPlan = () => ({ title: data.compared ? titleOf(data.answer)[0] : data.machine.name ?? "Machine",
+	summary: `${data.compared ? `${data.machine.name ?? "Machine"} · ` : ""}Channels for ${data.summary} · GB/s`,
+	views: channelsViews([data, data.compared].filter(Boolean), data.compared, data) });
+
+/* ---- what is gained ---- */
+
+const showExplain = () => {
+	const [title, more] = titleOf(data.answer), names = [data.nccl.maker, "Tributary"];
+	const sizes = data.sizes.filter((one) => one.nccl && one.tributary), by = (of) => `${of.algorithm}/${of.protocol}`;
+	const rows = sizes.map(({ bytes, nccl, tributary }) => {
+		const note = timesAsFast(nccl.time_us, tributary.time_us);
+		return { name: size(bytes), values: [nccl.time_us, tributary.time_us], texts: [nccl, tributary].map((of) => time(of.time_us / 1e6)),
+			note: note === "the same" ? "" : note, strong: note.endsWith("fast"),
+			more: [[`by ${names[0]}`, `${by(nccl)}, ${rate(nccl.busbw_Bps)} of busbw`], ["by Tributary", `${by(tributary)}, ${rate(tributary.busbw_Bps)} of busbw`]] };
+	});
+	const tables = [table("sizes", `${data.collective}, by NCCL's cost model`, ["size", ...names.flatMap((name) => [`${name} takes`, "#time", "#busbw"]), "gain"],
+		sizes.map(({ bytes, nccl, tributary }, i) => [{ text: size(bytes), value: bytes }, ...[nccl, tributary].flatMap((of) => [by(of),
+			{ text: time(of.time_us / 1e6), value: of.time_us }, { text: rate(of.busbw_Bps), value: of.busbw_Bps }]), rows[i].note || "the same"]))];
+	return { title, summary: `${data.machine.name ?? "Machine"}: ${data.tributary.summary}`, views: [
+		...rows.length ? [pairsOf("sizes", more, rows, names, `time of ${data.collective}, shorter is better; each size by itself`, tables)] : [],
+		...channelsViews([data.nccl, data.tributary], data.nccl, data.tributary)] };
 };

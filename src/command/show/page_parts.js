@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 "use strict";
 /*
- * The viewer of --html: this file and page_machine.js, page_fabric.js and page.js after it are one script. It has what the command's
+ * The viewer of --html: this file and page_sides.js, page_machine.js, page_fabric.js and page.js after it are one script. It has what the command's
  * --json prints (#data) and makes a page of it, by its format. Drawings that --svg writes stand in the page as they are: the viewer
  * takes the legend out, so that it wraps, and answers to the pointer and to keys. Here is what all formats have in common.
  */
 const data = JSON.parse(document.getElementById("data").textContent);
 const drawings = [...document.querySelectorAll("body > svg")];
+for (const drawing of drawings)
+	drawing.dataset.whole = ""; /* to be shown whole, however small */
 
 /* ---- elements ---- */
 
@@ -78,7 +80,7 @@ const digits = (value) => String(Number(value.toPrecision(4)));
 const time = (s) => s >= 1 ? digits(s) + " s" : s >= 1e-3 ? digits(s * 1e3) + " ms" : digits(s * 1e6) + " us";
 const rate = (Bps) => Bps === null ? "-" : digits(Bps / 1e9) + " GB/s";
 const size = (bytes) => {
-	const power = Math.min(3, Math.floor(Math.log2(Math.max(bytes, 1)) / 10));
+	const power = Math.min(3, Math.floor(Math.log2(Math.max(bytes * 1.00001, 1)) / 10));
 	return digits(bytes / 1024 ** power) + " " + ["B", "KiB", "MiB", "GiB"][power];
 };
 const known = { unknown: "unknown", assumed: "assumed", nominal: "nominal", at_least: "lower bound", measured: "measured" };
