@@ -154,6 +154,8 @@ COMMAND := $(if $(COMMAND_SRC),$(O)/tributary)
 DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
 PERF := $(patsubst perf/%.c,$(O)/perf/%,$(PERF_SRC))
 PERF_PLUGIN := $(if $(wildcard perf/plugin),$(O)/perf/libnccl-net-sockets.so)
+# Of these, what `tributary bench` runs where there is no NCCL.
+BENCH_PROGRAMS := $(filter %/collectives,$(PERF)) $(PERF_PLUGIN)
 UNIT := $(patsubst %.c,$(O)/%,$(UNIT_SRC))
 CONF := $(patsubst %.c,$(O)/%,$(CONF_SRC))
 FUZZ_REPLAY := $(if $(FUZZ_REPLAY_SRC),$(patsubst %,$(O)/tests/fuzz/%_replay,$(FUZZ_NAMES)))
@@ -327,18 +329,22 @@ DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json
 	packaging/kubernetes/*.yaml packaging/kubernetes/*/*.yaml packaging/grafana/*.json perf/RESULTS.md perf/README.md perf/gains.py \
 	perf/targets.tsv perf/results/* topo/README.md topo/*/* CONTRIBUTING.md tests/README.md $(foreach f,standin testbed vm,tests/$(f)/README.md))
 DOCS := share/doc/tributary
-# What `tributary bench` runs.
+# What `tributary bench` runs: from PREFIX/share and, of programs, from PREFIX/libexec. The test-bed emulates hosts.
 BENCH := $(wildcard perf/bench/*.py)
 BENCH_PLACE := share/tributary/bench
+BENCH_PROGRAM_PLACE := libexec/tributary
+TESTBED := $(patsubst tests/testbed/%,%,$(wildcard tests/testbed/testbed tests/testbed/*.bed tests/testbed/tb/*.py))
+TESTBED_PLACE := share/tributary/testbed
 # What NCCL looks for where no variable names a plugin. Those of another package stay.
 DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
 foreign_plugin = [ -e '$(DESTDIR)$(LIBDIR)/'$(1) -o -L '$(DESTDIR)$(LIBDIR)/'$(1) ] && \
 	[ "$$(readlink '$(DESTDIR)$(LIBDIR)/'$(1))" != libnccl-net-tributary.so ]
-install: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
+install: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(BENCH_PROGRAMS) install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PREFIX)/bin'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(LIBDIR)/'
 	$(Q)ln -sf $(notdir $(PLUGIN)) '$(DESTDIR)$(LIBDIR)/$(notdir $(ENV_PLUGIN))'
 	$(Q)$(if $(COMMAND)$(DAEMON),install -m 755 $(COMMAND) $(DAEMON) '$(DESTDIR)$(PREFIX)/bin/')
+	$(Q)install -D -m 755 -t '$(DESTDIR)$(PREFIX)/$(BENCH_PROGRAM_PLACE)' $(BENCH_PROGRAMS)
 	$(Q)for page in $(MAN:docs/man/%=%); do install -D -m 644 docs/man/$$page '$(DESTDIR)$(PREFIX)/share/man/'$$page || exit 1; done
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/sysusers.d'
 	$(Q)for unit in $(notdir $(UNITS)); do sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$unit > '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
@@ -349,6 +355,8 @@ install: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) install-documents ## into 
 install-documents:
 	$(Q)for document in $(DOCUMENTS); do install -D -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/$(BENCH_PLACE)' && install -m 644 $(BENCH) '$(DESTDIR)$(PREFIX)/$(BENCH_PLACE)/'
+	$(Q)for file in $(TESTBED); do \
+		install -D -m $$([ $$file = testbed ] && echo 755 || echo 644) tests/testbed/$$file '$(DESTDIR)$(PREFIX)/$(TESTBED_PLACE)/'$$file || exit 1; done
 
 install-default: install ## the same, and every NCCL job of this machine uses it without a variable
 	$(Q)for name in $(DEFAULT_PLUGINS); do if $(call foreign_plugin,$$name); then \
@@ -363,8 +371,10 @@ uninstall: ## take out what install put in
 		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \
 		'$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf' \
 		$(patsubst %,'$(DESTDIR)$(PREFIX)/%',$(COMPLETIONS)) $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS)) \
-		$(patsubst perf/bench/%,'$(DESTDIR)$(PREFIX)/$(BENCH_PLACE)/%',$(BENCH))
-	$(Q)find '$(DESTDIR)$(PREFIX)/$(DOCS)' '$(DESTDIR)$(PREFIX)/share/tributary' -type d -empty -delete 2>/dev/null || :
+		$(patsubst perf/bench/%,'$(DESTDIR)$(PREFIX)/$(BENCH_PLACE)/%',$(BENCH)) \
+		$(TESTBED:%='$(DESTDIR)$(PREFIX)/$(TESTBED_PLACE)/%') \
+		$(patsubst %,'$(DESTDIR)$(PREFIX)/$(BENCH_PROGRAM_PLACE)/%',$(notdir $(BENCH_PROGRAMS)))
+	$(Q)find '$(DESTDIR)$(PREFIX)/$(DOCS)' '$(DESTDIR)$(PREFIX)/share/tributary' '$(DESTDIR)$(PREFIX)/$(BENCH_PROGRAM_PLACE)' -type d -empty -delete 2>/dev/null || :
 
 # A test compares them with what the programs print.
 .PHONY: generated

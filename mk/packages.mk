@@ -5,7 +5,7 @@
 SUITE ?= bullseye
 
 .PHONY: wheel
-wheel: $(if $(SUITE),,$(PLUGIN) $(COMMAND)) ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: for this system and its libraries)
+wheel: $(if $(SUITE),,$(PLUGIN) $(COMMAND) $(BENCH_PROGRAMS)) ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: for this system and its libraries)
 	@mkdir -p '$(O)'; PYTHON='$(PYTHON)' packaging/build-wheel '$(O)/wheel' '$(VERSION)' '$(O)' '$(SUITE)'
 
 .PHONY: debian

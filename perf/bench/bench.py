@@ -4,7 +4,7 @@
 src/command/bench.c has the options and their help, and starts this with them. What is run:
   nccl-tests  its programs; each turn starts them once on each side, the first side alternating
   torch       gpu.py, which has both sides in one run
-  plugins     perf/collectives of a checkout, where there is no NCCL: both sides in one run, the other one a plugin that
+  plugins     perf/collectives, where there is no NCCL: both sides in one run, the other one a plugin that
               moves messages as NCCL's own sockets do
   job         a job of the user's own, in turns: its wall time, or what it prints of itself
 """
@@ -16,6 +16,7 @@ import math
 import os
 import re
 import runpy
+import shutil
 import signal
 import socket
 import statistics
@@ -100,6 +101,7 @@ def options_of(words):
         p.add_argument("--" + name, action="store_true")
     p.add_argument("launcher", nargs="*")
     o = p.parse_args(words)
+    o.launcher = with_testbed(o.launcher)
     o.job = o.job or o.metric is not None or o.higher
     o.operations = operations_of(o.operations or ",".join(OPERATIONS))
     o.sizes = o.sizes and sizes_given(o.sizes)
@@ -155,9 +157,22 @@ def has_gpu():
 
 
 def build_of(program):
-    """The folder of a build with the driver, or None."""
-    folder = os.path.join(os.path.dirname(os.path.realpath(program)), "perf")
-    return folder if os.access(os.path.join(folder, "collectives"), os.X_OK) else None
+    """The folder of the driver and of the plugin that ours is compared with, of a build or installed; or None."""
+    here = os.path.dirname(os.path.realpath(program))
+    for folder in (os.path.join(here, "perf"), os.path.join(here, "../libexec/tributary")):
+        if os.access(os.path.join(folder, "collectives"), os.X_OK):
+            return folder
+    return None
+
+
+def with_testbed(launcher):
+    """`testbed`, where there is no such program, is that of the package, or of the source."""
+    if launcher and os.path.basename(launcher[0]) == "testbed" and not shutil.which(launcher[0]):
+        for place in ("../testbed/testbed", "../../tests/testbed/testbed"):
+            path = os.path.realpath(os.path.join(HERE, place))
+            if os.path.isfile(path):
+                return [sys.executable, "-B", path, *launcher[1:]]
+    return launcher
 
 
 def choose(o):
@@ -169,7 +184,7 @@ def choose(o):
         if o.worker == "nccl-tests" and not tests:
             raise Failed("no %s in PATH; name the folder with --nccl-tests" % nccltests.PROGRAMS[o.operations[0]])
         if o.worker == "plugins" and not build_of(o.program):
-            raise Failed("--worker plugins needs perf/collectives beside this program: only a build of the source has it")
+            raise Failed("--worker plugins needs the program collectives, in perf beside this one or in ../libexec/tributary: install it again")
         return o.worker
     if tests and not is_torchrun(o.launcher):
         return "nccl-tests"
@@ -178,7 +193,7 @@ def choose(o):
     if build_of(o.program):
         return "plugins"
     raise Failed("there is nothing to run here: neither nccl-tests (in PATH, or --nccl-tests FOLDER), nor a PyTorch with CUDA for %s, "
-                 "nor perf/collectives of a build of the source" % sys.executable)
+                 "nor the program collectives, in perf beside this one or in ../libexec/tributary" % sys.executable)
 
 
 def asked(program, *words, **more):

@@ -23,8 +23,9 @@ const struct command command_bench = {
 		"was there in one turn, and not in the other.\n"
 		"With --job or --metric the words are a job of your own: tributary bench --metric 'step_ms=([0-9.]+)' -- torchrun "
 		"train.py.\n"
-		"Without NCCL, in a build of the source, plugins are compared, as on the emulated hosts of tests/testbed: "
-		"tributary bench -- tests/testbed/testbed run tests/testbed/two-leaves-narrow.bed --.\n"
+		"Without NCCL the plugin is compared with one that moves messages as NCCL's sockets do. testbed, which comes with "
+		"this command and needs iproute2 and ethtool, emulates hosts: tributary bench -- testbed run "
+		"two-leaves-narrow.bed --.\n"
 		"The exit status is 3 when something is slower, 1 when something failed or a result was wrong.",
 	.options = { { "worker", "auto|nccl-tests|torch|plugins",
 		       "what the ranks run; auto: the first of these that is here, and no nccl-tests under torchrun",

@@ -424,6 +424,13 @@ class Whole(unittest.TestCase):
             self.assertEqual((status, err.startswith("tributary bench: ")), (2, True), words)
             self.assertIn(expected, err)
 
+    def test_the_testbed_is_the_packages_own_where_there_is_no_such_program(self):
+        own = os.path.realpath(os.path.join(ROOT, "tests/testbed/testbed"))
+        for word in ("testbed", "/nowhere/tests/testbed/testbed"):
+            self.assertEqual(bench.with_testbed([word, "run", "x.bed", "--"]), [sys.executable, "-B", own, "run", "x.bed", "--"])
+        for words in ([], ["srun", "testbed"], [own, "run"]):
+            self.assertEqual(bench.with_testbed(words), words)
+
     def test_operations_are_named_as_nccl_tests_pytorch_and_nccl_name_them(self):
         for text in ("all_reduce,sendrecv", "AllReduce,SendRecv", "sendrecv_perf,all_reduce_perf", "all-reduce,send_recv"):
             self.assertEqual(bench.operations_of(text), ["all_reduce", "sendrecv"], text)

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { TEXT_BYTES = 1 << 20 };
@@ -260,6 +261,30 @@ static bool is_the_plugin(const char *name)
 	return stat(path, &other) == 0 && other.st_dev == plugin.st_dev && other.st_ino == plugin.st_ino;
 }
 
+/* Elsewhere than in the source, as its help says: hosts are emulated, and there is no NCCL. */
+static void bench_runs_on_emulated_hosts(void **state)
+{
+	char line[2048];
+	int status;
+
+	(void)state;
+	need_installation();
+	snprintf(line, sizeof(line),
+		 "cd '%s' && PATH=$PATH:/usr/sbin && R=$PWD/root/usr && $R/share/tributary/testbed/testbed check && "
+		 "$R/bin/tributary bench --worker plugins --operations all_reduce --sizes 64K-64K --turns 6 "
+		 "--seconds 10 -- testbed run pair-unshaped.bed -- 2>&1",
+		 program_folder());
+	status = shell(line);
+	if (!strncmp(text, "skipped: ", 9)) {
+		print_message("%s", text);
+		skip();
+	}
+	/* What is faster on a machine of tests is of no interest. */
+	if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 3) ||
+	    !strstr(text, "# AllReduce, 2 ranks\n"))
+		fail_msg("%d: %s", status, text);
+}
+
 static void nccl_finds_both_halves(void **state)
 {
 	struct stat net, env;
@@ -347,6 +372,7 @@ int main(void)
 		cmocka_unit_test(documents_that_messages_name_are_installed),
 		cmocka_unit_test(what_the_readme_shows_is_installed),
 		cmocka_unit_test(help_says_where_documents_are),
+		cmocka_unit_test(bench_runs_on_emulated_hosts),
 		cmocka_unit_test(nccl_finds_both_halves),
 		cmocka_unit_test(ldconfig_lists_both_names),
 		cmocka_unit_test(a_default_is_for_nobody_elses_plugin),
