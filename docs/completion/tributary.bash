@@ -82,6 +82,7 @@ _tributary()
 			--ranks) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			--tuning) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			--metric) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
+			--html) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			--report) at=$((at + 2)); [ "${COMP_WORDS[at-1]}" = = ] && at=$((at + 1)) ;;
 			-*) at=$((at + 1)) ;;
 			*) break ;;
@@ -182,6 +183,7 @@ _tributary()
 	bench\ --ranks) kind=none ;;
 	bench\ --tuning) kind=none ;;
 	bench\ --metric) kind=none ;;
+	bench\ --html) kind=file ;;
 	bench\ --report) kind=file ;;
 	status\ --jobs) kind=none ;;
 	status\ --from) kind=file ;;
@@ -288,7 +290,7 @@ _tributary()
 		env) options='--collnet --tuning --json --help' ;;
 		check) options='--rsh --program --timeout --master --secret --worker --json --color --help' ;;
 		run) options='--collnet --tuning --help' kind=command ;;
-		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --tuning --mps --job --metric --higher --csv --report --json --help' kind=command ;;
+		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --tuning --mps --job --metric --higher --html --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --from --profile --json --metrics --help' ;;
 		top) options='--once --json --help' ;;
 		report) options='--json --help' kind=file ;;

@@ -145,6 +145,7 @@ complete -c tributary -n '__tributary_is bench' -l mps -d 'ranks that share one 
 complete -c tributary -n '__tributary_is bench' -l job -d 'the words after -- are a job of your own: its wall time'
 complete -c tributary -n '__tributary_is bench' -l metric -x -d 'the same, and what it prints of itself: the number in the first group'
 complete -c tributary -n '__tributary_is bench' -l higher -d 'more of the metric is better, as tokens per second'
+complete -c tributary -n '__tributary_is bench' -l html -r -F -d 'one page: the times of each size without and with Tributary'
 complete -c tributary -n '__tributary_is bench' -l csv -d 'print comma-separated values'
 complete -c tributary -n '__tributary_is bench' -l report -r -F -d 'write a file to send in: all values, versions, the settings but for secrets, this machine with its name and addresses'
 complete -c tributary -n '__tributary_is bench' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'

@@ -95,7 +95,7 @@ def operations_of(text, known=OPERATIONS):
 
 def options_of(words):
     p = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("program", "worker", "nccl-tests", "operations", "sizes", "turns", "seconds", "timeout", "ranks", "tuning", "metric", "report"):
+    for name in ("program", "worker", "nccl-tests", "operations", "sizes", "turns", "seconds", "timeout", "ranks", "tuning", "metric", "report", "html", "page"):
         p.add_argument("--" + name)
     for name in ("json", "csv", "mps", "job", "higher"):
         p.add_argument("--" + name, action="store_true")
@@ -492,6 +492,19 @@ def write(path, value):
         raise Failed("%s cannot be written: %s" % (path, e.strerror)) from e
 
 
+def write_page(o, value):
+    """The page that src/command/bench.c made, with the JSON in it."""
+    with open(o.page, encoding="utf-8") as f:
+        page = f.read()
+    empty, text = '{"format":"%s"}' % value["format"], json.dumps(value).replace("<", "\\u003c")
+    try:
+        with open(o.html + ".new", "w", encoding="utf-8") as f:
+            f.write(page.replace(empty, text, 1))
+        os.replace(o.html + ".new", o.html)
+    except OSError as e:
+        raise Failed("%s cannot be written: %s" % (o.html, e.strerror)) from e
+
+
 def main(words, name="bench", parse=options_of, kind=Bench):
     try:
         o = parse(words)
@@ -513,6 +526,8 @@ def main(words, name="bench", parse=options_of, kind=Bench):
     try:
         if bench and o.report:
             write(o.report, bench.report(sentence))
+        if bench and getattr(o, "html", None) and not failure:
+            write_page(o, bench.as_json(sentence))
     except Failed as e:
         failure = failure or str(e)
     if bench and o.json:

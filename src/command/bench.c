@@ -3,11 +3,42 @@
 #include "command/command.h"
 
 #include "command/env.h"
+#include "command/file.h"
 #include "command/python.h"
+#include "command/show/page.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The page, in which bench.py puts its JSON in the place of this; without a name, for as long as this process lives. */
+static int make_page(char *path, size_t path_bytes)
+{
+	FILE *page = tmpfile();
+	int r;
+
+	if (!page)
+		return command_failed(NULL, errno, "the page cannot be drawn");
+	page_begin("bench", page);
+	r = page_end("tributary-bench 1", json_object(), page);
+	if (r < 0 || fflush(page) != 0)
+		return command_failed(NULL, r < 0 ? -r : errno, "the page cannot be drawn");
+	snprintf(path, path_bytes, "/dev/fd/%d", fileno(page));
+	return COMMAND_OK;
+}
 
 static int run(const struct command_call *call, FILE *out)
 {
-	return python_become(call, "bench.py", out);
+	const char *html = command_value(call, "html");
+	char page[32] = "";
+	int status = COMMAND_OK;
+
+	if (html && !strcmp(html, "-"))
+		return command_usage_error("bench", "--html is \"-\", expected a file");
+	if (html)
+		status = file_check_put(html);
+	if (html && status == COMMAND_OK)
+		status = make_page(page, sizeof(page));
+	return status == COMMAND_OK ? python_become(call, "bench.py", html ? page : NULL, out) : status;
 }
 
 const struct command command_bench = {
@@ -43,6 +74,7 @@ const struct command command_bench = {
 		     { "metric", "REGEX", "the same, and what it prints of itself: the number in the first group",
 		       NULL },
 		     { "higher", NULL, "more of the metric is better, as tokens per second", NULL },
+		     { "html", "FILE", "one page: the times of each size without and with Tributary", NULL },
 		     { "csv", NULL, "print comma-separated values", NULL },
 		     { "report", "FILE",
 		       "write a file to send in: all values, versions, the settings but for secrets, this machine "

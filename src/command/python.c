@@ -58,22 +58,24 @@ static int sizes_word(const struct command_call *call, const char *name, char **
 	return COMMAND_OK;
 }
 
-static int become(const struct command_call *call, char *program, char *file)
+static int become(const struct command_call *call, char *program, char *file, const char *page)
 {
-	enum { BEFORE = 3 };
+	enum { BEFORE = 3, ADDED = 2 };
 	size_t count = options_count(call->command->options), rest = 0, end = BEFORE;
 	char **words, *own = getenv("_TRIBUTARY_PYTHON"); /* the Python of the wheel that started this program */
 	int error, status = COMMAND_OK;
 
 	while (call->rest && call->rest[rest])
 		rest++;
-	words = calloc(BEFORE + 1 + count + 1 + rest + 1, sizeof(*words));
+	words = calloc(BEFORE + ADDED + count + 1 + rest + 1, sizeof(*words));
 	if (!words)
 		return command_failed(NULL, ENOMEM, "python3 cannot be run");
 	words[0] = own && *own ? own : (char[]){ "python3" };
 	words[1] = (char[]){ "-B" }; /* nothing is written beside the files */
 	words[2] = file;
 	words[end++] = option_word("program", program);
+	if (page)
+		words[end++] = option_word("page", page);
 	for (size_t i = 0; i < count; i++) {
 		const struct options_row *row = &call->command->options[i];
 		const char *value = command_value(call, row->name);
@@ -98,7 +100,7 @@ static int become(const struct command_call *call, char *program, char *file)
 			      call->command->name);
 }
 
-int python_become(const struct command_call *call, const char *name, FILE *out)
+int python_become(const struct command_call *call, const char *name, const char *page, FILE *out)
 {
 	char program[PATH_MAX], file[PATH_MAX];
 
@@ -108,5 +110,5 @@ int python_become(const struct command_call *call, const char *name, FILE *out)
 				      "this program's folder: install it again",
 				      name);
 	fflush(out);
-	return become(call, program, file);
+	return become(call, program, file, page);
 }

@@ -10,7 +10,10 @@
 
 struct command_call;
 
-/* Becomes that file, with the call's options and the words after them. Returns an exit status if that fails. */
-int python_become(const struct command_call *call, const char *name, FILE *out);
+/*
+ * Becomes that file, with the call's options and the words after them. page: a file with the page of --html in which the JSON is
+ * still missing; NULL: none. Returns an exit status if that fails.
+ */
+int python_become(const struct command_call *call, const char *name, const char *page, FILE *out);
 
 #endif

@@ -331,7 +331,7 @@ static int run(const struct command_call *call, FILE *out)
 	if (command_given(call, "install"))
 		return tune_install(call, out);
 	if (command_given(call, "measure"))
-		return python_become(call, "tune.py", out);
+		return python_become(call, "tune.py", NULL, out);
 	name = only_measured(call);
 	if (name)
 		return command_usage_error("tune", "--%s is for --measure", name);

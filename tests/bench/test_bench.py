@@ -319,6 +319,18 @@ class Whole(unittest.TestCase):
         self.assertIn("# with: Tributary: net tcp over eth0\n", out)
         self.assertIn("# without: Socket\n", out)
 
+    def test_the_page_has_what_json_prints(self):
+        page = os.path.join(self.folder, "page.html")
+        status, out, err = self.run_it("--turns", "6", "--json", "--html", page)
+        self.assertEqual(status, 0, err)
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        self.assertEqual(json.loads(text.split('id="data">')[1].split("</script>")[0]), json.loads(out))
+        for bad in ("-", os.path.join(self.folder, "absent", "page.html")):
+            status, out, err = self.run_it("--turns", "6", "--html", bad)
+            self.assertNotEqual(status, 0)
+            self.assertEqual((out, err.count("\n")), ("", 1), err)
+
     def test_json_csv_and_report(self):
         report = os.path.join(self.folder, "report")
         status, out, err = self.run_it("--turns", "6", "--json", "--report", report, TRIBUTARY_SECRET="hush", NCCL_ALGO="Ring")

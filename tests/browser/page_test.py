@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from selenium import webdriver
@@ -38,6 +39,7 @@ class InBrowser(unittest.TestCase):
     browser = None  # of the whole run: it takes seconds to start
     command = []  # that makes the page
     machine = ["--from", HERE / "machine.topology"]
+    launcher = []
 
     @classmethod
     def setUpClass(cls):
@@ -46,7 +48,7 @@ class InBrowser(unittest.TestCase):
         PICTURES.mkdir(parents=True, exist_ok=True)
         cls.page = PICTURES / f"{cls.__name__}.html"
         subprocess.run(
-            [BUILD / "tributary", *cls.command, *cls.machine, "--html", cls.page],
+            [BUILD / "tributary", *cls.command, *cls.machine, "--html", cls.page, *cls.launcher],
             check=True,
             timeout=30,
         )
@@ -489,6 +491,40 @@ class Order(EveryPage):
         self.assertIn(f"{was / now:.2f} times as fast", self.shown(".headline")[0].text)
         self.show("times")
         self.assertEqual(len(self.shown(".drawing .pair-of-bars")), 2)
+
+
+class Bench(EveryPage):
+    """With programs of the test's own in the place of nccl-tests."""
+
+    command = ["bench", "--operations", "all_reduce", "--turns", "6"]
+    machine = []
+
+    @classmethod
+    def setUpClass(cls):
+        sys.path.insert(0, str(HERE.parent / "bench"))
+        import test_bench  # what it runs is not of this file's tests
+        sys.path.pop(0)
+        with tempfile.TemporaryDirectory() as folder:
+            programs = {"all_reduce_perf": test_bench.FAKE_PERF, "launcher": test_bench.FAKE_LAUNCHER}
+            for name, text in programs.items():
+                file = pathlib.Path(folder, name)
+                file.write_text(text, encoding="utf-8")
+                file.chmod(0o700)
+            os.environ.update(FAKE="", FAKE_TURNS=f"{folder}/turns", TRIBUTARY_STATE_DIR=folder)
+            cls.machine = ["--nccl-tests", folder]
+            cls.launcher = ["--", f"{folder}/launcher", "-n", "2"]
+            super().setUpClass()
+
+    def test_the_gain_is_the_title_and_each_size_says_how_sure_it_is(self):
+        data = self.data()
+        self.assertEqual(self.find("h1").text, "AllReduce of 4 KiB and more: 2.00 times as fast")
+        pairs = self.shown(".drawing .pair-of-bars")
+        self.assertEqual([pair.text.split("\n")[0] for pair in pairs], ["1 KiB", "4 KiB", "16 KiB"])
+        for pair, case in zip(pairs, data["cases"]):
+            without, with_ = (bar.rect["width"] for bar in pair.find_elements(By.CSS_SELECTOR, ".bar"))
+            self.assertAlmostEqual(without / with_, case["without"]["time_s"] / case["with"]["time_s"], delta=0.02)
+            self.assertIn("[{low:.2f}, {high:.2f}]".format(**case["ratio"]), pair.text)
+        self.assertIn("no difference", pairs[0].text)
 
 
 class Simulation(EveryPage):

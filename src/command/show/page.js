@@ -11,7 +11,7 @@
 
 const formats = { "tributary-show": showRates, "tributary-plan": showPlan, "tributary-cluster": showCluster,
 	"tributary-simulate": showSimulation, "tributary-explain": showExplain,
-	"tributary-cluster-order": showOrder };
+	"tributary-cluster-order": showOrder, "tributary-bench": showBench };
 const { title, summary, views } = formats[data.format.split(" ")[0]]();
 const several = views.length > 1;
 const button = (id, text, more) => make("button", { id, ...more }, text);

@@ -31,20 +31,60 @@ const besides = (sides, legend, isWhole) => {
 };
 const makerOf = (node) => Number(node.closest("[data-maker]")?.dataset.maker ?? 0);
 
-/* Of each row { name, values, texts, note, strong } two bars, over the longer one of the two: before and after. */
-const drawPairs = (rows, names, unit) => {
-	const LINE = isNarrow ? 66 : 52, left = isNarrow ? 6 : Math.min(260, Math.max(...rows.map((row) => row.name.length)) * LETTER + 24);
-	const room = WIDTH - left - LETTER * Math.max(...rows.flatMap(({ texts, note }) => [texts[0].length, `${texts[1]}, ${note}`.length])) - 20;
-	const row = ({ name, values, texts, note, strong }, i) => {
-		const y = LINE * i, top = y + (isNarrow ? 22 : 8), most = Math.max(...values), wide = (value) => Math.max(2, room * value / (most || 1));
+/*
+ * Of each row { name, values, texts, note, strong } a bar for each value, before and after, over the longest of all rows or, where
+ * rows have no common measure, of its own. parts: of each bar, [value, class] that it is made of.
+ */
+const drawPairs = (rows, legend, isCommon) => {
+	const bars = Math.max(...rows.map(({ values }) => values.length)), top = isNarrow ? 22 : 8, LINE = top + 16 * bars + 12;
+	const left = isNarrow ? 6 : Math.min(260, Math.max(...rows.map((row) => row.name.length)) * LETTER + 24);
+	const wordsOf = ({ texts, note }, k) => [texts[k], !isNarrow && k === texts.length - 1 && note].filter(Boolean).join(", ");
+	const room = WIDTH - left - LETTER * Math.max(...rows.flatMap((row) => row.texts.map((_, k) => wordsOf(row, k).length))) - 20;
+	const longest = Math.max(...rows.flatMap(({ values }) => values));
+	const row = (one, i) => {
+		const { name, values, parts, strong } = one, y = LINE * i, most = (isCommon ? longest : Math.max(...values)) || 1;
+		const wide = (value) => Math.max(parts ? 0 : 2, room * value / most);
+		const bar = (value, k) => {
+			let x = left;
+			return (parts?.[k] ?? [[value, k && k === bars - 1 ? "bar best" : "bar"]]).map(([of, className]) =>
+				rect((x += wide(of)) - wide(of), y + top + 16 * k, wide(of), 13, { class: className }));
+		};
 		return make("g", { class: "vertex pair-of-bars", "data-vertex": i }, make("title", {}, name), rect(0, y, WIDTH, LINE - 6, { class: "row", rx: 4 }),
-			words(6, isNarrow ? y + 15 : y + 27, clip(name, isNarrow ? WIDTH : left - 8), { class: "words strong" }),
-			rect(left, top, wide(values[0]), 13, { class: "bar" }), words(left + wide(values[0]) + 8, top + 11, texts[0]),
-			rect(left, top + 16, wide(values[1]), 13, { class: "bar best" }),
-			words(left + wide(values[1]) + 8, top + 27, note ? `${texts[1]}, ${note}` : texts[1], strong ? { class: "words strong" } : {}));
+			words(6, isNarrow ? y + 15 : y + (LINE - 6) / 2 + 4, clip(name, isNarrow ? WIDTH : left - 8), { class: "words strong" }),
+			isNarrow && one.note ? words(WIDTH - 6, y + 15, one.note, { class: strong ? "words strong" : "words", "text-anchor": "end" }) : [], values.map(bar),
+			values.map((value, k) => words(left + wide(value) + 8, y + top + 11 + 16 * k, wordsOf(one, k), strong && k === bars - 1 ? { class: "words strong" } : {})));
 	};
-	return scene(LINE * rows.length, rows.map(row), [["stream slower", names[0]], ["stream best", names[1]], [null, unit]]);
+	return scene(LINE * rows.length, rows.map(row), legend);
 };
-const pairsOf = (name, headline, rows, names, unit, tables) => ({ name, headline, drawing: drawPairs(rows, names, unit), tables,
+const pairsOf = (name, headline, rows, names, unit, tables) => ({ name, headline, tables,
+	drawing: drawPairs(rows, [["stream slower", names[0]], ["stream best", names[1]], [null, unit]], false),
 	vertex: (i) => ({ title: rows[i].name, words: rows[i].note, links: [], vertices: [i],
 		rows: [...names.map((of, side) => [of, rows[i].texts[side]]), ...rows[i].more ?? []] }) });
+
+/* ---- bench ---- */
+
+const OPERATIONS = { all_reduce: "AllReduce", all_gather: "AllGather", reduce_scatter: "ReduceScatter", all_to_all: "AlltoAll", job: "your job" };
+
+const showBench = () => {
+	const [title, more] = titleOf(data.sentence), sides = ["without", "with"], names = ["without Tributary", "with Tributary"];
+	const cases = data.cases.filter((one) => one.with && one.without && one.ratio), operations = [...new Set(cases.map((one) => one.operation))];
+	const isJob = data.worker === "job", nameOf = (one) => isJob ? "your job" : size(one.size_bytes);
+	const rowOf = (one) => {
+		const { low, median, high } = one.ratio, counts = (low > 1 || high < 1) && Math.abs(median - 1) > data.margin;
+		const values = sides.map((side) => one[side].time_s), wrong = sides.map((side) => one[side].wrong);
+		return { name: nameOf(one), values, texts: isJob ? ["100 %", `${digits(100 * values[1] / values[0])} %`] : values.map(time), strong: counts,
+			note: `${median.toFixed(2)} times as fast [${low.toFixed(2)}, ${high.toFixed(2)}]${counts ? "" : ": no difference"}`,
+			more: [["pairs of timings", String(one.pairs)], ["wrong results", Math.max(...wrong) > 0 ? `${wrong[0]} without, ${wrong[1]} with` : ""]] };
+	};
+	const tableOf = (list) => table("cases", "Cases; of pairs of timings, the median and its 95 % interval", ["size", "#ranks", ...names.map((name) => `#${name}`),
+		"#times as fast", "#from", "#to", "#pairs"], list.map((one) => [{ text: nameOf(one), value: one.size_bytes }, String(one.ranks),
+		...sides.map((side) => ({ text: isJob ? digits(one[side].time_s) : time(one[side].time_s), value: one[side].time_s })),
+		...[one.ratio.median, one.ratio.low, one.ratio.high].map((ratio) => ratio.toFixed(3)), String(one.pairs)]));
+	const views = operations.map((operation) => {
+		const list = cases.filter((one) => one.operation === operation), name = OPERATIONS[operation] ?? operation;
+		return pairsOf(name, more, list.map(rowOf), names, `${isJob ? "time" : `time of ${name}`}, shorter is better; [95 % interval]; bold: above ${
+			digits(100 * data.margin)} %, and the interval leaves out 1`, [tableOf(list)]);
+	});
+	return { title, summary: data.notes.join(" · "),
+		views: views.length ? views : [{ headline: "There is no pair of timings.", drawing: scene(1, [], []), tables: [] }] };
+};
