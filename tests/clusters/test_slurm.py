@@ -36,13 +36,15 @@ class Slurm(unittest.TestCase):
         program.chmod(0o755)
 
     def run_script(self, name, shell="sh", **variables):
-        """The script itself, but for where it looks for programs."""
+        """The script itself, but for where it looks for programs.  Slurm starts a prolog or an epilog without a PATH."""
         text = (SLURM / name).read_text().replace("/usr/local/bin:/usr/bin:/bin", f"{self.work}:/usr/bin:/bin")
         script = self.work / f"{name}.run"
         script.write_text(text)
         env = {n: v for n, v in os.environ.items() if not PLUGIN_OF.match(n)}
         env.update(PATH=f"{self.work}:{env['PATH']}", **variables)
-        return subprocess.run([shell, script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        if name in ("prolog", "epilog"):
+            del env["PATH"]
+        return subprocess.run([shutil.which(shell), script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
 
     def called(self, name):
         return [line[1:] for line in map(str.split, self.calls.read_text().splitlines()) if line[0] == name]
