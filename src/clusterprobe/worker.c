@@ -13,9 +13,10 @@
 #include <string.h>
 
 enum { NAP_MS = 50, REDIAL_MS = 200, PINGS = 100, GRACE_MS = 40, COUNTS_MAX = 8 };
-#define COUNT_NS   (200 * 1000)
+#define COUNT_NS    (200 * 1000)
+#define QUESTION_NS (180 * NS_PER_S) /* from one to the next, while slower hosts answer */
 /* Of a round, before rates count: connections find their rates first. */
-#define START_PART 0.4
+#define START_PART  0.4
 
 struct flow_count {
 	struct clusterprobe_count count;
@@ -415,7 +416,7 @@ int clusterprobe_worker_run(const struct clusterprobe_setup *setup, struct diag 
 	if (r == 0)
 		r = say_hello(worker);
 	while (r == 0) {
-		r = hear(worker, clock_now_ns() + 2 * setup->timeout_ns, false);
+		r = hear(worker, clock_now_ns() + (setup->answer ? QUESTION_NS : 2 * setup->timeout_ns), false);
 		if (r == 0)
 			r = obey(worker);
 	}

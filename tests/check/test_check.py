@@ -351,6 +351,20 @@ class Hosts(Bench):
                            "faster (200 Gbit/s)", env={"NCCL_SOCKET_IFNAME": "=ens1"})
         self.assertEqual([len(h["interfaces"]) for h in whole["hosts"]], [1, 1])
 
+    def test_ssh_is_the_shell_without_another(self):
+        net = self.pair()
+        net.wait()
+        programs = self.folder / "bin"
+        programs.mkdir()
+        # It joins the words, and a shell takes them apart again.
+        ssh = programs / "ssh"
+        ssh.write_text("#!/bin/sh\nwhile [ \"$1\" = -o ]; do shift 2; done\nhost=$1; shift\n"
+                       "exec ip netns exec \"$host\" sh -c \"$*\"\n")
+        ssh.chmod(0o755)
+        done = subprocess.run([TRIBUTARY, "check", "a", "b"], capture_output=True, text=True,
+                              env={"PATH": "%s:%s" % (programs, os.environ["PATH"]), "LD_LIBRARY_PATH": BUILD})
+        self.assertEqual((done.returncode, done.stderr), (OK, ""), done.stdout)
+
     def test_hosts_that_do_not_answer(self):
         self.pair()
         begin = time.monotonic()

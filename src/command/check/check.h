@@ -61,8 +61,6 @@ struct check_report {
  */
 int check_conclude(const json_t *hosts, struct check_report *ret);
 void check_report_fini(struct check_report *report);
-/* Whether `from` reached that address of `to` over any interface; -1: it did not try. */
-int check_reached(const json_t *hosts, size_t from, size_t to, size_t interface);
 
 /* -------------------------------------------------------------------------------------------------------------- text.c */
 

@@ -200,7 +200,7 @@ static const char *setting(const struct hosts *hosts, size_t i, const char *key)
 {
 	const char *text = json_string_value(json_object_get(json_object_get(facts_of(hosts, i), "settings"), key));
 
-	return !facts_of(hosts, i) ? NULL : text ? text : "unset";
+	return !json_is_object(facts_of(hosts, i)) ? NULL : text ? text : "unset";
 }
 
 /* ---------------------------------------------------------------------------------------------------------- each host */
@@ -208,9 +208,11 @@ static const char *setting(const struct hosts *hosts, size_t i, const char *key)
 static void look_at_answers(struct hosts *hosts)
 {
 	for (size_t i = 0; i < hosts->count; i++)
-		if (*text_of(host_at(hosts->at, i), "why"))
+		if (*text_of(host_at(hosts->at, i), "why") || !json_is_object(facts_of(hosts, i)))
 			find(hosts, "host", DOCTOR_ERROR, name_of(hosts, i), "does not answer: %s|%s",
-			     text_of(host_at(hosts->at, i), "why"), text_of(host_at(hosts->at, i), "remedy"));
+			     *text_of(host_at(hosts->at, i), "why") ? text_of(host_at(hosts->at, i), "why")
+								    : "what it says is no answer",
+			     text_of(host_at(hosts->at, i), "remedy"));
 }
 
 static void look_at_plugins(struct hosts *hosts)
@@ -240,9 +242,11 @@ static void look_at_plugins(struct hosts *hosts)
 static bool may_differ(const char *name)
 {
 	static const char *const names[] = {
-		"TRIBUTARY_IF",        "NCCL_SOCKET_IFNAME", "TRIBUTARY_HCA",        "NCCL_IB_HCA",
-		"TRIBUTARY_GID_INDEX", "NCCL_IB_GID_INDEX",  "TRIBUTARY_PROFILE",    "TRIBUTARY_STATE_DIR",
-		"TRIBUTARY_DUMP_DIR",  "TRIBUTARY_METRICS",  "TRIBUTARY_SHARED_DIR", "NCCL_TOPO_FILE",
+		"TRIBUTARY_IF",      "NCCL_SOCKET_IFNAME",        "TRIBUTARY_HCA",
+		"NCCL_IB_HCA",       "TRIBUTARY_GID_INDEX",       "NCCL_IB_GID_INDEX",
+		"TRIBUTARY_PROFILE", "TRIBUTARY_STATE_DIR",       "TRIBUTARY_DUMP_DIR",
+		"TRIBUTARY_METRICS", "TRIBUTARY_LOCAL_PROCESSES", "TRIBUTARY_SHARED_DIR",
+		"NCCL_TOPO_FILE",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -385,6 +389,16 @@ static const json_t *interface_of(const struct hosts *hosts, size_t i, json_int_
 	return json_array_get(json_object_get(facts_of(hosts, i), "interfaces"), (size_t)number);
 }
 
+/* Of what stands in TCP's way: where it does not carry the network, it may still be what ranks meet over. */
+static enum doctor_severity in_the_way(const struct hosts *hosts, size_t i)
+{
+	const char *network = fact(hosts, i, "network");
+
+	return !network || !strcmp(network, "TCP") ? DOCTOR_ERROR
+	       : !strcmp(network, "RDMA")          ? DOCTOR_WARNING
+						   : DOCTOR_NOTE;
+}
+
 struct attempt {
 	json_int_t host, from, to, error, packet;
 };
@@ -419,13 +433,6 @@ static int error_between(const json_t *hosts, size_t from, size_t to, size_t int
 	return error;
 }
 
-int check_reached(const json_t *hosts, size_t from, size_t to, size_t interface)
-{
-	int error = error_between(hosts, from, to, interface);
-
-	return error < 0 ? -1 : error == 0;
-}
-
 /* Interfaces of a host that all others reach which tried, as TRIBUTARY_IF takes them; "": none. */
 static void add_common(const struct hosts *hosts, size_t to, char *ret, size_t ret_bytes)
 {
@@ -454,12 +461,12 @@ static void report_unreached(struct hosts *hosts, size_t to, size_t interface, c
 	snprintf(subject, sizeof(subject), "%.60s:%.20s", name_of(hosts, to), text_of(at, "name"));
 	add_common(hosts, to, common, sizeof(common));
 	if (error == EPROTO)
-		find(hosts, "address", DOCTOR_ERROR, subject,
+		find(hosts, "address", in_the_way(hosts, to), subject,
 		     "at %.60s not this host answers %s|The address must be this host's alone; TRIBUTARY_IF names other "
 		     "interfaces.",
 		     address, names);
 	else if (error == ETIMEDOUT || error == ECONNREFUSED)
-		find(hosts, "ports", DOCTOR_ERROR, subject,
+		find(hosts, "ports", in_the_way(hosts, to), subject,
 		     "%.60s TCP port %d does not answer %s: %s|Open TCP ports %.20s between the hosts in both directions%s.",
 		     address, (int)json_integer_value(json_object_get(at, "port")), names,
 		     error == ETIMEDOUT ? "packets are lost or dropped by a firewall"
@@ -467,7 +474,7 @@ static void report_unreached(struct hosts *hosts, size_t to, size_t interface, c
 		     strcmp(ports, "any") ? ports : "1024-65535",
 		     strcmp(ports, "any") ? "" : ", or set TRIBUTARY_PORTS=LOW-HIGH and open those");
 	else
-		find(hosts, "route", DOCTOR_ERROR, subject,
+		find(hosts, "route", in_the_way(hosts, to), subject,
 		     "%.60s cannot be reached from %s: %s|NCCL may choose that address. Add a route, or %s%s%s%s.",
 		     address, names, strerror(error),
 		     *common ? "set TRIBUTARY_IF=" : "let TRIBUTARY_IF name interfaces of one network on all hosts",
@@ -527,14 +534,14 @@ static void look_at_own(struct hosts *hosts, size_t i, size_t interface)
 	}
 	snprintf(subject, sizeof(subject), "%.60s:%.20s", name_of(hosts, i), text_of(at, "name"));
 	if (lost.count && !reaches)
-		find(hosts, "interface", DOCTOR_WARNING, subject,
+		find(hosts, "interface", in_the_way(hosts, i) == DOCTOR_ERROR ? DOCTOR_WARNING : DOCTOR_NOTE, subject,
 		     "through it nobody is reached: no answer from %s|Look at its cable, VLAN and switch port, and at "
 		     "rp_filter; or let TRIBUTARY_IF leave it out.",
 		     list(hosts, &lost, false, names));
 	if (!short_only.count)
 		return;
 	snprintf(limit, sizeof(limit), "%d", (int)passes);
-	find(hosts, "mtu", DOCTOR_ERROR, subject,
+	find(hosts, "mtu", in_the_way(hosts, i), subject,
 	     "packets of %d bytes do not reach %s, and nothing says so (a black hole); %s%s|Set the MTU of the switches on "
 	     "the way to %d or more, or that of all hosts' interfaces to %s.",
 	     (int)json_integer_value(json_object_get(at, "mtu_bytes")), list(hosts, &short_only, false, names),

@@ -193,7 +193,7 @@ void check_shells_start(const char *rsh, const char *program, const struct contr
 
 	if (!rsh) {
 		snprintf(with_ssh, sizeof(with_ssh), "ssh -o BatchMode=yes -o ConnectTimeout=%.0f",
-			 1e-9 * (double)timeout_ns);
+			 1 + 0.5e-9 * (double)timeout_ns); /* it says more than we could */
 		rsh = with_ssh;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -210,14 +210,23 @@ void check_shells_start(const char *rsh, const char *program, const struct contr
 
 /* ----------------------------------------------------------------------------------------------------------------- end */
 
-static void reap(struct check_shell *shell)
+/* All at once: of those that do not end by themselves there may be many. */
+static void reap(struct check_shell *shells, size_t count)
 {
-	for (unsigned i = 0; shell->process > 0; i++) {
-		if (waitpid(shell->process, NULL, WNOHANG) != 0)
-			shell->process = 0;
-		else if (i == END_NAPS || i == 2 * END_NAPS)
-			kill(shell->process, i == END_NAPS ? SIGTERM : SIGKILL);
-		if (shell->process > 0)
+	size_t running = count;
+
+	for (unsigned naps = 0; running; naps++) {
+		running = 0;
+		for (size_t i = 0; i < count; i++) {
+			if (shells[i].process <= 0 || waitpid(shells[i].process, NULL, WNOHANG) != 0) {
+				shells[i].process = 0;
+				continue;
+			}
+			if (naps == END_NAPS || naps == 2 * END_NAPS)
+				kill(shells[i].process, naps == END_NAPS ? SIGTERM : SIGKILL);
+			running++;
+		}
+		if (running)
 			poll(NULL, 0, NAP_MS);
 	}
 }
@@ -240,9 +249,10 @@ static void add_message(struct clusterprobe_member *member, int messages)
 
 void check_shells_end(struct clusterprobe_member *members, struct check_shell *shells, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		sys_close(&members[i].fd);
-		reap(&shells[i]);
+	reap(shells, count);
+	for (size_t i = 0; i < count; i++) {
 		if (members[i].why[0] && shells[i].messages >= 0)
 			add_message(&members[i], shells[i].messages);
 		sys_close(&shells[i].messages);

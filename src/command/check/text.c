@@ -32,8 +32,7 @@ static void answer(const json_t *hosts, const struct check_report *report, struc
 	char text[48];
 
 	*ret = (struct answer){ .text = "" };
-	answer_add(ret, "A job over %s will %swork with Tributary: ",
-		   count == 1 ? "this host" : answer_count(count, "host", text),
+	answer_add(ret, "A job over %s will %swork with Tributary: ", answer_count(count, "host", text),
 		   worst(report) == DOCTOR_ERROR ? "not " : "");
 	for (size_t i = 0; i < report->count; i++)
 		counts[report->at[i].severity]++;
@@ -155,11 +154,13 @@ static void print_cell(const json_t *hosts, size_t host, size_t from, size_t to,
 
 static void print_matrix(const json_t *hosts, FILE *out)
 {
-	size_t count = json_array_size(hosts);
+	size_t count = json_array_size(hosts), answering = 0;
 	struct table table;
 	FILE *rows;
 
-	if (count < 2)
+	for (size_t i = 0; i < count; i++)
+		answering += json_object_get(json_array_get(hosts, i), "facts") != NULL;
+	if (count < 2 || !answering)
 		return;
 	if (count > COLUMNS_MAX) {
 		fprintf(out, "\n--json shows which interface reaches which.\n");
