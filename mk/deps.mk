@@ -18,10 +18,10 @@ DEPS_VM := qemu-system-x86=qemu-system-x86_64 busybox-static=busybox cpio=cpio k
 	iproute2=rdma ibverbs-utils=ibv_rc_pingpong ibverbs-providers=@rxe
 # Only for `make check-arm64`.  The libraries for arm64 are not installed, but unpacked beside (tests/gates/check-arm64).
 DEPS_ARM64 := gcc-aarch64-linux-gnu=aarch64-linux-gnu-gcc qemu-user=qemu-aarch64
-# Only for `make check-packages`: what makes them, and an older system to try them in.
+# Only for `make check-packages`: what makes them, an older system to try them in, and a Slurm for its scripts.
 DEPS_PACKAGES := python3-build=python:build python3-wheel=python:wheel python3-venv=python:ensurepip twine=twine \
 	debootstrap=debootstrap unzip=unzip debhelper=dh dpkg-dev=dpkg-buildpackage lintian=lintian rpm=rpmbuild rpmlint=rpmlint \
-	podman=podman
+	podman=podman slurmctld=slurmctld slurmd=slurmd slurm-client=srun munge=munged
 
 # Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
 DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch

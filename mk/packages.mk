@@ -36,4 +36,5 @@ check-packages: deps-packages ## the packages: built, installed into empty roots
 		'packages/rpm=packaging/check-system rpm $(O)/rpm $(VERSION)' \
 		'packages/modulefile=packaging/check-modulefile $(O) $(VERSION)' \
 		'packages/container=packaging/check-container wheel $(O) $(VERSION) $(SUITE)' \
-		'packages/container-tributaryd=packaging/check-container tributaryd $(O) $(VERSION) $(SUITE)'
+		'packages/container-tributaryd=packaging/check-container tributaryd $(O) $(VERSION) $(SUITE)' \
+		'packages/slurm=packaging/check-slurm $(O)'
