@@ -189,6 +189,8 @@ _tributary()
 	status\ --from) kind=file ;;
 	status\ --profile) kind=file ;;
 	status\ --metrics) kind=directory ;;
+	report\ --before) kind=none ;;
+	report\ --html) kind=file ;;
 	cluster\ --exclude) kind=none ;;
 	cluster\ --html) kind=file ;;
 	cluster\ measure\ --out) kind=file ;;
@@ -293,7 +295,7 @@ _tributary()
 		bench) options='--worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --tuning --mps --job --metric --higher --html --csv --report --json --help' kind=command ;;
 		status) options='--jobs --all --from --profile --json --metrics --help' ;;
 		top) options='--once --json --help' ;;
-		report) options='--json --help' kind=file ;;
+		report) options='--before --html --json --help' kind=file ;;
 		cluster) options='--text --slurm --exclude --html --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --html --json --help' kind=file ;;

@@ -161,6 +161,8 @@ complete -c tributary -n '__tributary_is status' -l help -d 'this text'
 complete -c tributary -n '__tributary_is top' -l once -d 'print once, when rates are known'
 complete -c tributary -n '__tributary_is top' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'
 complete -c tributary -n '__tributary_is top' -l help -d 'this text'
+complete -c tributary -n '__tributary_is report' -l before -x -d 'traces of the same job before a change: what its steps gain'
+complete -c tributary -n '__tributary_is report' -l html -r -F -d 'one page: what the steps of each rank consist of, beside those before'
 complete -c tributary -n '__tributary_is report' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'
 complete -c tributary -n '__tributary_is report' -l help -d 'this text'
 complete -c tributary -n '__tributary_is report' -F

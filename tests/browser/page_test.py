@@ -527,6 +527,36 @@ class Bench(EveryPage):
         self.assertIn("no difference", pairs[0].text)
 
 
+class Report(EveryPage):
+    """Steps of each rank, and those before a change."""
+
+    command = ["report"]
+
+    @classmethod
+    def setUpClass(cls):
+        sys.path.insert(0, str(HERE.parent / "report"))
+        import test_report  # what it makes of traces
+        sys.path.pop(0)
+        with tempfile.TemporaryDirectory() as folder:
+            files = {}
+            for side, exposed_us in (("before", 400), ("after", 200)):
+                files[side] = [pathlib.Path(folder, f"{side}{rank}.json") for rank in (0, 1)]
+                for rank, file in enumerate(files[side]):
+                    file.write_text(json.dumps(test_report.job(600, exposed_us, rank)), encoding="utf-8")
+            cls.machine, cls.launcher = ["--before", ",".join(map(str, files["before"]))], files["after"]
+            super().setUpClass()
+
+    def test_a_step_is_made_of_computing_and_exposed_communication(self):
+        self.assertEqual(self.find("h1").text, "Steps run 1.25 times as fast as before: 800 us, before 1 ms")
+        for pair in self.shown(".drawing .pair-of-bars"):
+            computing, exposed = ([bar.rect["width"] for bar in pair.find_elements(By.CSS_SELECTOR, f".part-{kind}")] for kind in ("computing", "exposed"))
+            self.assertAlmostEqual(exposed[0] / computing[0], 400 / 600, delta=0.01)
+            self.assertAlmostEqual(exposed[1] / computing[1], 200 / 600, delta=0.01)
+            self.assertAlmostEqual(computing[0], computing[1], delta=0.5)
+            self.assertIn("1.25 times as fast", pair.text)
+        self.assertEqual(len(self.shown("table.collectives")), 2)
+
+
 class Simulation(EveryPage):
     command = [
         *("simulate", "--fabric", "leaf-spine:3x4,4:1,8Gbit/s", "--size", "64M", "--order", "leaf,random:1"),

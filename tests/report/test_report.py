@@ -233,6 +233,35 @@ class Forms(Report):
         self.assertEqual(json.loads(done.stdout)["ranks"][0]["exposed_s"], 3e-05)
 
 
+def job(computing_us, exposed_us, rank, steps=3):
+    """Steps of a rank that computes and then communicates."""
+    events, whole = [], computing_us + exposed_us
+    for i in range(steps):
+        events += [event("kernel", COMPUTING[0], i * whole, computing_us, device=0, stream=7),
+                   collective("AllReduce", i * whole + computing_us, exposed_us, 1 << 20),
+                   event("user_annotation", "ProfilerStep#%d" % i, i * whole, whole)]
+    return trace(events, rank)
+
+
+class Before(Report):
+    """Steps of the same job before a change."""
+
+    def of(self, name, exposed_us, ranks=(0, 1)):
+        return [self.put("%s%d.json" % (name, rank), job(600, exposed_us, rank)) for rank in ranks]
+
+    def test_the_gain_is_that_of_steps_and_of_what_is_exposed(self):
+        before, now = self.of("before", 400), self.of("now", 200)
+        for words, sentence in (((before, now), "Steps run 1.25 times as fast as before: 800 us, before 1 ms; exposed communication takes 200 us of a step, before 400 us."),
+                                ((now, before), "Steps take 1.25 times as long as before: 1 ms, before 800 us;"),
+                                ((now, now), "The same: steps take as long as before, 800 us, before 800 us;")):
+            done = run("--before", ",".join(words[0]), *words[1])
+            self.assertTrue(done.stdout.decode().startswith(sentence), done)
+        found = json.loads(run("--json", "--before", ",".join(before), *now).stdout)
+        self.assertEqual([round(side["exposed"]["exposed_s"] * 1e6) for side in (found["before"], found)], [2400, 1200])
+        self.assertIsNone(found["before"]["before"])
+        self.assertIsNone(self.read(*now)["before"])
+
+
 class Slow(Report):
     def answer(self, times, computing, sizes=None, group="0"):
         paths = []
@@ -342,6 +371,11 @@ class Refused(Report):
         self.refused(one, self.put("two.json", trace(Forms.EVENTS, 2)), words=("two.json", "second trace of rank 2"))
         done = run(one, self.put("a.log", Inspector.line(0, 1, 10)))
         self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1))
+
+    def test_files_before_that_have_no_steps(self):
+        steps = self.put("steps.json", trace([*Forms.EVENTS, event("user_annotation", "ProfilerStep#1", 0, 100)]))
+        self.refused(steps, "--before", self.put("a.log", Inspector.line(0, 1, 10)), words=("--before", "prof.step()"))
+        self.refused(steps, "--before", os.path.join(self.folder, "none.json"), words=("none.json", "No such file"))
 
     def test_bytes_that_were_changed_never_crash_it(self):
         rng = random.Random(SEED)

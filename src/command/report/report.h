@@ -86,6 +86,7 @@ struct report {
 	uint64_t not_by_gpu;              /* collectives of NCCL Inspector whose times are not the GPU's */
 	const struct report_member *slow; /* the others of its group wait for it; NULL: for none */
 	double slow_ns, others_ns;        /* its time in a collective, and the median of theirs */
+	const struct report *before;      /* of --before: steps of the same job; NULL: there is none */
 };
 
 void report_fini(struct report *report);
@@ -122,6 +123,10 @@ struct report_total {
 	size_t step_count;
 };
 struct report_total report_total(const struct report *report);
+
+/* The mean of the ranks' median steps, and what of a step is exposed; 0: no step is marked. */
+double report_step_ns(const struct report *report);
+double report_exposed_ns(const struct report *report);
 
 /* read.c: all of a file. An exit status, after saying on stderr what is wrong. */
 int report_read(struct report *report, const char *path);

@@ -474,3 +474,22 @@ struct report_total report_total(const struct report *report)
 	}
 	return total;
 }
+
+double report_step_ns(const struct report *report)
+{
+	double sum_ns = 0;
+
+	for (size_t i = 0; i < report->rank_count; i++) {
+		if (!report->ranks[i].step_count)
+			return 0;
+		sum_ns += (double)report->ranks[i].step_median_ns;
+	}
+	return report->rank_count ? sum_ns / (double)report->rank_count : 0;
+}
+
+double report_exposed_ns(const struct report *report)
+{
+	struct report_total total = report_total(report);
+
+	return total.step_count ? (double)total.exposed_ns / (double)total.step_count : 0;
+}

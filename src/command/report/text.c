@@ -143,9 +143,27 @@ static void answer_inspector(const struct report *report, struct answer *answer)
 			   report->not_by_gpu, count);
 }
 
+/* What was gained since the steps of --before. */
+static void answer_gain(const struct report *report, struct answer *answer)
+{
+	double was_ns = report_step_ns(report->before), is_ns = report_step_ns(report), gain = was_ns / is_ns;
+	char was[UNITS_BYTES], is[UNITS_BYTES];
+
+	if (answer_differs(gain))
+		answer_add(answer, "Steps %s %.2f times as %s as before: ", gain > 1 ? "run" : "take",
+			   gain > 1 ? gain : 1 / gain, gain > 1 ? "fast" : "long");
+	else
+		answer_add(answer, "The same: steps take as long as before, ");
+	answer_add(answer, "%s, before %s; ", time_words(is_ns, is), time_words(was_ns, was));
+	answer_add(answer, "exposed communication takes %s of a step, before %s. ",
+		   time_words(report_exposed_ns(report), is), time_words(report_exposed_ns(report->before), was));
+}
+
 static void make_answer(const struct report *report, struct answer *ret)
 {
 	*ret = (struct answer){ .text = "" };
+	if (report->before)
+		answer_gain(report, ret);
 	if (report->has_traces)
 		answer_trace(report, ret);
 	else
@@ -369,7 +387,8 @@ json_t *report_json(const struct report *report)
 	struct answer first;
 
 	make_answer(report, &first);
-	return json_pack("{so ss so so so so so sI}", "answer", answer_json(&first), "source",
+	return json_pack("{so so ss so so so so so sI}", "before",
+			 report->before ? report_json(report->before) : json_null(), "answer", answer_json(&first), "source",
 			 report->has_traces ? "pytorch" : "inspector", "ranks", ranks_json(report), "exposed",
 			 report->has_traces ? exposed_json(report) : json_null(), "collectives",
 			 collectives_json(report), "members", members_json(report), "slowest",

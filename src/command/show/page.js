@@ -11,7 +11,7 @@
 
 const formats = { "tributary-show": showRates, "tributary-plan": showPlan, "tributary-cluster": showCluster,
 	"tributary-simulate": showSimulation, "tributary-explain": showExplain,
-	"tributary-cluster-order": showOrder, "tributary-bench": showBench };
+	"tributary-cluster-order": showOrder, "tributary-bench": showBench, "tributary-report": showReport };
 const { title, summary, views } = formats[data.format.split(" ")[0]]();
 const several = views.length > 1;
 const button = (id, text, more) => make("button", { id, ...more }, text);
@@ -21,7 +21,7 @@ const tables = make("section", { id: "tables" }), picture = make("section", { id
 document.body.replaceChildren(
 	make("header", {},
 		make("div", {}, make("h1", {}, title), make("div", { class: "summary" }, summary), views.map((view, i) =>
-			make("div", { "data-view": i }, make("div", { class: "headline" }, view.headline), make("div", {}, view.note)))),
+			make("div", { "data-view": i }, view.headline ? make("div", { class: "headline" }, view.headline) : null, make("div", {}, view.note)))),
 		make("nav", {}, several ? make("div", { class: "group", id: "views" },
 			views.map((view, i) => button(undefined, view.name, { "data-show": i }))) : null,
 		make("div", { class: "group", id: "zoom" }, button("farther", "−", { title: "farther (-)" }),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Before and after: two drawings side by side, or below each other in a narrow window, and pairs of bars. */
 
-/* What a command says first is the title of its page, as far as the first semicolon. */
+/* What a command says first is the title of its page, as far as the first semicolon or full stop; and the rest. */
 const titleOf = (answer) => {
-	const at = answer.indexOf("; ");
-	return at < 0 ? [answer, ""] : [answer.slice(0, at), answer.slice(at + 2)];
+	const at = answer.search(/; |\. (?=[A-Z])/), rest = at < 0 ? "" : answer.slice(at + 2);
+	return [at < 0 ? answer : answer.slice(0, at), rest && rest[0].toUpperCase() + rest.slice(1)];
 };
 const timesAsFast = (before, after) => {
 	const ratio = before / after;
@@ -56,7 +56,7 @@ const drawPairs = (rows, legend, isCommon) => {
 	};
 	return scene(LINE * rows.length, rows.map(row), legend);
 };
-const pairsOf = (name, headline, rows, names, unit, tables) => ({ name, headline, tables,
+const pairsOf = (name, note, rows, names, unit, tables) => ({ name, note, tables,
 	drawing: drawPairs(rows, [["stream slower", names[0]], ["stream best", names[1]], [null, unit]], false),
 	vertex: (i) => ({ title: rows[i].name, words: rows[i].note, links: [], vertices: [i],
 		rows: [...names.map((of, side) => [of, rows[i].texts[side]]), ...rows[i].more ?? []] }) });
@@ -87,4 +87,38 @@ const showBench = () => {
 	});
 	return { title, summary: data.notes.join(" · "),
 		views: views.length ? views : [{ headline: "There is no pair of timings.", drawing: scene(1, [], []), tables: [] }] };
+};
+
+/* ---- a job's report ---- */
+
+const showReport = () => {
+	const [title, more] = titleOf(data.answer), RANKS_MAX = 32, sides = [data.before, data].filter(Boolean), names = ["before", "after"].slice(-sides.length);
+	const kinds = [["computing", "part-computing"], ["exposed communication", "part-exposed"], ["neither", "part-neither"]];
+	const partsOf = (ranks) => {
+		const per = (key) => ranks.reduce((sum, rank) => sum + rank[key] / (rank.steps || 1), 0) / ranks.length;
+		const [whole, computing, exposed] = [per("time_s"), per("computing_s"), per("exposed_s")];
+		return [computing, exposed, Math.max(0, whole - computing - exposed)];
+	};
+	const rowOf = (name, lists) => {
+		const parts = lists.map(partsOf), values = parts.map((of) => of.reduce((sum, part) => sum + part, 0));
+		return { name, values, parts: parts.map((of) => of.map((part, k) => [part, kinds[k][1]])), strong: false, note: values.length > 1 ? timesAsFast(...values) : "",
+			texts: values.map((value, k) => sides.length > 1 ? `${names[k]}: ${time(value)}` : time(value)),
+			more: kinds.map(([kind], k) => [kind, parts.map((of) => time(of[k])).join(", then ")]) };
+	};
+	const ranks = data.ranks.map((rank) => [rank.name, sides.map((side) => side.ranks.find((one) => one.name === rank.name))]).filter(([, all]) => all.every(Boolean));
+	const rows = data.ranks.length ? [rowOf(`mean of ${data.ranks.length} ranks`, sides.map((side) => side.ranks)), ...data.ranks.length < 2 ? [] :
+		ranks.slice(0, RANKS_MAX).map(([name, all]) => rowOf(name, all.map((one) => [one])))] : [];
+	const collectives = sides.map((side, i) => table("collectives", `Collectives${sides.length > 1 ? `, ${names[i]}` : ""}`, ["collective", "#up to", "#ranks", "#count",
+		"#time", "#algbw", "#busbw", "#exposed"], side.collectives.map((one) => [one.collective, { text: one.bytes_most ? size(one.bytes_most) : "?", value: one.bytes_most ?? 0 },
+		String(one.ranks ?? "?"), String(one.count), { text: time(one.time_s / Math.max(1, one.count)), value: one.time_s / Math.max(1, one.count) }, rate(one.algbw_Bps), rate(one.busbw_Bps),
+		one.exposed_s === null ? "" : percent(one.exposed_s / one.time_s)])));
+	/* Where there is no trace: the time in each kind of collective. */
+	const sums = data.collectives.map((one) => ({ name: `${one.collective}${one.bytes_most ? `, up to ${size(one.bytes_most)}` : ""}`, values: [one.time_s],
+		texts: [`${time(one.time_s)}, ${one.count} times`], note: "", strong: false }));
+	const isTrace = rows.length > 0, drawn = isTrace ? rows : sums;
+	const legend = isTrace ? [...kinds.map(([kind, className]) => [`stream ${className}`, kind]), [null, `a step of each rank${sides.length > 1 ? ": before, and after below it" : ""}`]] :
+		[[null, "time in collectives of each kind and size, over all ranks"]];
+	return { title, summary: isTrace ? `${data.ranks.length} ranks` : "NCCL Inspector", views: [{ note: more, tables: collectives,
+		drawing: drawn.length ? drawPairs(drawn, legend, true) : scene(1, [], []),
+		vertex: (i) => ({ title: drawn[i].name, words: drawn[i].note, links: [], vertices: [i], rows: drawn[i].more ?? [["", drawn[i].texts[0]]] }) }] };
 };
