@@ -28,6 +28,14 @@ static struct topology_xml_shape shape_of(const struct command_call *call, const
 	return shape;
 }
 
+static bool lacks_architecture(const struct topology *topology)
+{
+	for (size_t i = 0; i < topology->vertex_count; i++)
+		if (topology->vertices[i].kind == TOPOLOGY_CPU && !topology->vertices[i].cpu.architecture[0])
+			return true;
+	return false;
+}
+
 static size_t count_links(const struct topology *topology, enum topology_provenance least)
 {
 	size_t count = 0;
@@ -54,6 +62,10 @@ static void print_summary(const struct source *source, const struct topology_xml
 			    "switches` gives it the rate, and changes classes of paths",
 			    (double)report->nccl_socket_Bps / 1e9, (double)report->socket_Bps / 1e9);
 	source_note_rates(source);
+	if (lacks_architecture(&source->topology))
+		command_say(
+			"a <cpu> stays without arch, which nothing here says: `tributary lint` says what NCCL makes of "
+			"it; on the machine itself the file is whole");
 	if (!topology_count(&source->topology, TOPOLOGY_GPU))
 		command_say("the machine has no GPU: the file says nothing that NCCL needs");
 	if (shape->p2p_farthest >= TOPOLOGY_CLASS_PHB)

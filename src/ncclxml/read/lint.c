@@ -25,6 +25,7 @@ enum lint_check {
 	LINT_CHILDREN,
 	LINT_LONG_VALUE,
 	LINT_MISSING,
+	LINT_CPU,
 	LINT_ATTRIBUTES,
 	LINT_DUPLICATE,
 	LINT_STALE,
@@ -63,6 +64,9 @@ static const struct {
 	[LINT_CHILDREN] = { "too-many-children", LINT_ERROR, "Leave out devices that no job uses." },
 	[LINT_LONG_VALUE] = { "long-value", LINT_ERROR, "Shorten the value or leave the attribute out." },
 	[LINT_MISSING] = { "missing-attribute", LINT_ERROR, "Add the attribute, or take the element out." },
+	[LINT_CPU] = { "incomplete-cpu", LINT_WARNING,
+		       "Write the file anew on this machine (tributary export), or add arch, and on x86 vendor, familyid "
+		       "and modelid as lscpu says them." },
 	[LINT_ATTRIBUTES] = { "too-many-attributes", LINT_WARNING, "Take out what NCCL does not read." },
 	[LINT_DUPLICATE] = { "duplicate-busid", LINT_ERROR, "Keep one of them." },
 	[LINT_STALE] = { "stale-gpu", LINT_WARNING, "Write the file anew on this machine (tributary export)." },
@@ -213,6 +217,42 @@ static void need(struct lint *lint, const struct ncclxml_element *element, const
 		    name);
 }
 
+/* NCCL compares the beginnings of these words. */
+static bool is_one_of(const char *text, const char *const *words)
+{
+	while (*words && strncmp(text, *words, strlen(*words)) != 0)
+		words++;
+	return *words;
+}
+
+/* What topo.cc demands of a CPU once the file is read; NCCL adds it only above devices that the process looks at. */
+static void check_cpu(struct lint *lint, const struct ncclxml_element *cpu)
+{
+	static const char *const archs[] = { "x86_64", "arm64", "ppc64", NULL };
+	static const char *const with_models[] = { "GenuineIntel", "CentaurHauls", "  Shanghai  ", NULL };
+	const char *arch = ncclxml_attribute(cpu, "arch"), *vendor = ncclxml_attribute(cpu, "vendor"), *lacks = NULL;
+
+	need(lint, cpu, "numaid");
+	if (arch && !is_one_of(arch, archs)) {
+		add(lint, LINT_CPU, cpu->line, "arch \"%.40s\" is unknown to NCCL, which knows x86_64, arm64 and ppc64",
+		    arch);
+		return;
+	}
+	if (!arch)
+		lacks = "arch";
+	else if (!strncmp(arch, archs[0], strlen(archs[0])))
+		lacks = !vendor                               ? "vendor"
+			: !is_one_of(vendor, with_models)     ? NULL
+			: !ncclxml_attribute(cpu, "familyid") ? "familyid"
+			: !ncclxml_attribute(cpu, "modelid")  ? "modelid"
+							      : NULL;
+	if (lacks)
+		add(lint, LINT_CPU, cpu->line,
+		    "<cpu> without %s: NCCL adds it only where a process looks at a device below this CPU, and otherwise "
+		    "init fails (\"Attribute %s of node cpu not found\")",
+		    lacks, lacks);
+}
+
 static void check_pci(struct lint *lint, const struct ncclxml_element *pci)
 {
 	need(lint, pci, "busid");
@@ -248,7 +288,7 @@ static void check_net(struct lint *lint, const struct ncclxml_element *net)
 static void check_element(struct lint *lint, const struct ncclxml_element *element)
 {
 	if (!strcmp(element->name, "cpu"))
-		need(lint, element, "numaid");
+		check_cpu(lint, element);
 	else if (!strcmp(element->name, "pci"))
 		check_pci(lint, element);
 	else if (!strcmp(element->name, "gpu"))

@@ -75,6 +75,30 @@ static int read_cpu(struct ncclxml_reader *reader, struct ncclxml_element *eleme
 	return ncclxml_reader_link(reader, &link);
 }
 
+/* The CPUs of a machine are alike: what one lacks is what the first other one says that has it. */
+static void complete_cpus(struct ncclxml_reader *reader, const struct ncclxml_element *system)
+{
+	for (const struct ncclxml_element *a = system->first; a; a = a->next)
+		for (const struct ncclxml_element *b = system->first; b; b = b->next) {
+			struct topology_cpu *to, *from;
+
+			if (strcmp(a->name, "cpu") || strcmp(b->name, "cpu"))
+				continue;
+			to = &reader->topology.vertices[a->user].cpu;
+			from = &reader->topology.vertices[b->user].cpu;
+			if (!to->architecture[0])
+				memcpy(to->architecture, from->architecture, sizeof(to->architecture));
+			if (strcmp(to->architecture, from->architecture) != 0)
+				continue;
+			if (!to->vendor[0])
+				memcpy(to->vendor, from->vendor, sizeof(to->vendor));
+			if ((to->family < 0 || to->model < 0) && !strcmp(to->vendor, from->vendor)) {
+				to->family = from->family;
+				to->model = from->model;
+			}
+		}
+}
+
 /* NCCL takes the constant of the CPU that sends. */
 static int join_cpus(struct ncclxml_reader *reader, const struct ncclxml_element *system)
 {
@@ -283,8 +307,10 @@ static int read_system(struct ncclxml_reader *reader, const struct ncclxml_eleme
 			return ncclxml_reader_fail(reader, cpu, "more than %d CPUs", NCCLMODEL_NODE_MAX);
 		r = read_cpu(reader, cpu);
 	}
-	if (r == 0)
+	if (r == 0) {
+		complete_cpus(reader, system);
 		r = join_cpus(reader, system);
+	}
 	for (const struct ncclxml_element *cpu = system->first; cpu && r == 0; cpu = cpu->next) {
 		if (strcmp(cpu->name, "cpu"))
 			continue;

@@ -7,7 +7,8 @@
 #include "ncclxml/lint.h"
 #include "unit/ncclxml/machine.h"
 
-#define CPU(inside)   "<system version=\"1\">\n<cpu numaid=\"0\">\n" inside "</cpu>\n</system>\n"
+#define CPU(inside)   "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\">\n" inside "</cpu>\n</system>\n"
+#define MODEL(words)  "<system version=\"1\">\n<cpu numaid=\"0\" " words "/>\n</system>\n"
 #define PCI(link)     "<pci busid=\"0000:01:00.0\" class=\"0x060400\" " link "/>\n"
 #define GPU(bus, gpu) "<pci busid=\"0000:" bus ":00.0\" class=\"0x030200\">\n" gpu "\n</pci>\n"
 #define NET(net)      "<pci busid=\"0000:09:00.0\" class=\"0x020000\">\n<nic>\n<net " net "/>\n</nic>\n</pci>\n"
@@ -38,6 +39,17 @@ static const struct {
 	  CPU(GPU("01", "<gpu dev=\"1\"/>") GPU("02", "<gpu dev=\"2\"/>")) },
 	{ "keep-on-gpu", LINT_WARNING, 4, CPU(GPU("01", "<gpu dev=\"0\" keep=\"1\"/>")),
 	  CPU(GPU("01", "<gpu dev=\"0\" rank=\"1\"/>")) },
+	{ "incomplete-cpu", LINT_WARNING, 2, MODEL(""), MODEL("arch=\"ppc64\"") },
+	{ "incomplete-cpu", LINT_WARNING, 2, MODEL("arch=\"aarch64\""), MODEL("arch=\"arm64\"") },
+	{ "incomplete-cpu", LINT_WARNING, 2, MODEL("arch=\"x86_64\""),
+	  MODEL("arch=\"x86_64\" vendor=\"AuthenticAMD\"") },
+	{ "incomplete-cpu", LINT_WARNING, 2, MODEL("arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\""),
+	  MODEL("arch=\"x86_64\" vendor=\"GenuineIntel\" modelid=\"143\" familyid=\"6\"") },
+	{ "incomplete-cpu", LINT_WARNING, 2, MODEL("arch=\"x86_64\" vendor=\"  Shanghai  \""),
+	  MODEL("arch=\"x86_64\" vendor=\"Other\"") },
+	{ "incomplete-cpu", LINT_WARNING, 3,
+	  "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\"/>\n<cpu numaid=\"1\"/>\n</system>\n",
+	  "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\"/>\n<cpu numaid=\"1\" arch=\"arm64\"/>\n</system>\n" },
 	{ "bad-version", LINT_ERROR, 1, "<system version=\"2\"/>\n", "<system version=\"1\"/>\n" },
 	{ "bad-version", LINT_ERROR, 2, "<!-- a -->\n<system/>\n", "<!-- a -->\n<system version=\"0x1\"/>\n" },
 	{ "duplicate-busid", LINT_ERROR, 4, CPU(PCI("") "<pci busid=\"0000:01:00.0\"/>\n"),
@@ -47,7 +59,7 @@ static const struct {
 	{ "net-without-speed", LINT_WARNING, 5, CPU(NET("name=\"a\" speed=\"\"")), CPU(NET("name=\"a\"")) },
 	{ "missing-attribute", LINT_ERROR, 5, CPU(NET("speed=\"1\"")), CPU(NET("name=\"a\" speed=\"1\"")) },
 	{ "missing-attribute", LINT_ERROR, 3, CPU("<pci class=\"0x060400\"/>\n"), CPU(PCI("")) },
-	{ "missing-attribute", LINT_ERROR, 2, "<system version=\"1\">\n<cpu/>\n</system>\n", CPU("") },
+	{ "missing-attribute", LINT_ERROR, 2, "<system version=\"1\">\n<cpu arch=\"arm64\"/>\n</system>\n", CPU("") },
 	{ "missing-attribute", LINT_ERROR, 4, CPU(GPU("01", "<gpu dev=\"0\"><c2c bw=\"1\"/></gpu>")),
 	  CPU(GPU("01", "<gpu dev=\"0\"><c2c bw=\"1\" count=\"1\"/></gpu>")) },
 	{ "nvlink-nowhere", LINT_WARNING, 4,
@@ -122,7 +134,7 @@ static char *crowd(unsigned groups, unsigned each)
 	char *text = malloc(room);
 
 	assert_non_null(text);
-	used = (size_t)snprintf(text, room, "<system version=\"1\">\n<cpu numaid=\"0\">\n");
+	used = (size_t)snprintf(text, room, "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\">\n");
 	for (unsigned i = 0; i < groups; i++) {
 		used += (size_t)snprintf(text + used, room - used, "<pci busid=\"0001:%02x:00.0\">\n", i);
 		for (unsigned k = 0; k < each; k++)
@@ -160,8 +172,8 @@ static void attributes_are_counted_and_measured(void **state)
 
 	(void)state;
 	for (unsigned count = 16; count <= 17; count++) {
-		used = (size_t)snprintf(text, sizeof(text), "<system version=\"1\">\n<cpu numaid=\"0\"");
-		for (unsigned i = 1; i < count; i++)
+		used = (size_t)snprintf(text, sizeof(text), "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\"");
+		for (unsigned i = 2; i < count; i++)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, " a%u=\"1\"", i);
 		snprintf(text + used, sizeof(text) - used, "/>\n</system>\n");
 		expect(text, NULL, count > NCCLMODEL_ATTRIBUTE_MAX ? "too-many-attributes" : NULL, 2);
@@ -169,7 +181,8 @@ static void attributes_are_counted_and_measured(void **state)
 	for (unsigned length = 253; length <= 254; length++) {
 		memset(value, 'f', length);
 		value[length] = '\0';
-		snprintf(text, sizeof(text), "<system version=\"1\">\n<cpu numaid=\"0\" affinity=\"%s\"/>\n</system>\n",
+		snprintf(text, sizeof(text),
+			 "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\" affinity=\"%s\"/>\n</system>\n",
 			 value);
 		lint(text, NULL, &findings);
 		/* The check and the parser both say it. */
@@ -186,7 +199,7 @@ static void attributes_are_counted_and_measured(void **state)
 
 static void encoded_widths_are_held_against_the_profile(void **state)
 {
-	static const char text[] = "<system version=\"1\">\n<cpu numaid=\"0\">\n"
+	static const char text[] = "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\">\n"
 				   "<!-- tributary: 0000:01:00.0 measured 23.400 GB/s -->\n"
 				   "<pci busid=\"0000:01:00.0\" link_speed=\"2.5 GT/s PCIe\" link_width=\"125\"/>\n"
 				   "<!-- tributary: cpu0 measured 40.000 GB/s -->\n"
@@ -206,7 +219,7 @@ static void encoded_widths_are_held_against_the_profile(void **state)
 	expect(text, &measured, "encoded-width", 6);
 	topology_fini(&measured);
 	machine_read(CPU(PCI("")), &measured);
-	expect("<system version=\"1\">\n<cpu numaid=\"0\">\n<!-- tributary: 0000:77:00.0 measured 23.400 GB/s -->\n"
+	expect("<system version=\"1\">\n<cpu numaid=\"0\" arch=\"arm64\">\n<!-- tributary: 0000:77:00.0 measured 23.400 GB/s -->\n"
 	       "<pci busid=\"0000:77:00.0\" link_speed=\"2.5 GT/s PCIe\" link_width=\"125\"/>\n</cpu>\n</system>\n",
 	       &measured, "encoded-width", 4);
 	topology_fini(&measured);

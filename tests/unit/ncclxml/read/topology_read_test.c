@@ -73,7 +73,7 @@ static void sockets_carry_nccls_constant_of_the_sender(void **state)
 	static const char text[] =
 		"<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\"/>"
 		"<cpu numaid=\"1\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\"/>"
-		"<cpu numaid=\"2\"/></system>";
+		"<cpu numaid=\"2\" arch=\"other\"/></system>";
 	const struct topology_link *link;
 	struct topology topology;
 
@@ -86,6 +86,39 @@ static void sockets_carry_nccls_constant_of_the_sender(void **state)
 	assert_int_equal(link->capacity[TOPOLOGY_DOWN].provenance, TOPOLOGY_ASSUMED);
 	link = link_between(&topology, "cpu1", "cpu2");
 	assert_int_equal(link->capacity[TOPOLOGY_DOWN].provenance, TOPOLOGY_UNKNOWN);
+	topology_fini(&topology);
+}
+
+static const struct topology_cpu *cpu_of(const struct topology *topology, const char *name)
+{
+	return &topology->vertices[topology_find(topology, name)].cpu;
+}
+
+/* NCCL asks the machine, whose CPUs are alike. */
+static void what_a_cpu_lacks_is_what_the_others_have(void **state)
+{
+	static const char text[] =
+		"<system version=\"1\"><cpu numaid=\"0\"/>"
+		"<cpu numaid=\"1\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\"/>"
+		"<cpu numaid=\"2\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\"/>"
+		"<cpu numaid=\"3\" arch=\"arm64\"/></system>";
+	struct topology topology;
+
+	(void)state;
+	machine_read(text, &topology);
+	for (unsigned i = 0; i < 3; i++) {
+		static const char *const names[] = { "cpu0", "cpu1", "cpu2" };
+
+		assert_string_equal(cpu_of(&topology, names[i])->architecture, "x86_64");
+		assert_string_equal(cpu_of(&topology, names[i])->vendor, "GenuineIntel");
+		assert_int_equal(cpu_of(&topology, names[i])->family, 6);
+		assert_int_equal(cpu_of(&topology, names[i])->model, 143);
+	}
+	assert_string_equal(cpu_of(&topology, "cpu3")->vendor, "");
+	assert_int_equal(link_between(&topology, "cpu0", "cpu1")->capacity[TOPOLOGY_UP].rate_Bps, GBPS(22));
+	topology_fini(&topology);
+	machine_read("<system version=\"1\"><cpu numaid=\"0\"/><cpu numaid=\"1\"/></system>", &topology);
+	assert_string_equal(cpu_of(&topology, "cpu1")->architecture, "");
 	topology_fini(&topology);
 }
 
@@ -460,6 +493,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_tree_is_that_of_the_file),
 		cmocka_unit_test(sockets_carry_nccls_constant_of_the_sender),
+		cmocka_unit_test(what_a_cpu_lacks_is_what_the_others_have),
 		cmocka_unit_test(rates_are_those_that_nccl_computes),
 		cmocka_unit_test(devices_without_gpu_or_net_are_told_by_their_class),
 		cmocka_unit_test(ports_of_a_card_share_its_slot_and_nics_of_one_guid_and_port_a_wire),
