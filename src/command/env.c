@@ -127,6 +127,20 @@ static void add_half(struct env *env, const char *variable, const char *value, c
 	}
 }
 
+/* What NCCL then reads in place of the measured topology; the user's own file needs no note. */
+static void note_topology(struct env *env)
+{
+	const struct params_source environment = params_from_environment();
+	struct steer_settings settings;
+
+	steer_settings_read(&environment, "", 0, &settings);
+	if (settings.default_topology)
+		snprintf(env->notes[env->note_count++], sizeof(env->notes[0]),
+			 "NCCL reads " STEER_DEFAULT_TOPOLOGY
+			 ", the provider's topology: Tributary leaves it, and plans "
+			 "no channels");
+}
+
 /* NCCL's own RDMA transport has the network then (TRIBUTARY_NET=auto), and the plugin offers no collnet. */
 static bool has_active_rdma_port(void)
 {
@@ -263,6 +277,7 @@ int env_make(const struct command_call *call, struct env *ret)
 	add_half(&env, "NCCL_ENV_PLUGIN", has_name ? PLUGIN_NAME : env.library,
 		 "'s environment half, which gives communicators their channels");
 	add_half(&env, "NCCL_NET_PLUGIN", PLUGIN_NAME, "'s network half, and no communicator gets channels");
+	note_topology(&env);
 	env.has_collnet = wants_collnet(&params, command_value(call, "collnet"), &env);
 	if (env.has_collnet)
 		add(&env, "NCCL_COLLNET_ENABLE", "1");

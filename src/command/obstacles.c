@@ -70,7 +70,7 @@ static void find_plugins(struct list *list)
 		    name);
 }
 
-static void find_settings(const struct params *params, struct list *list)
+static void find_settings(const struct params *params, const struct steer_settings *nccl, struct list *list)
 {
 	static const struct {
 		const char *name, *text;
@@ -87,6 +87,10 @@ static void find_settings(const struct params *params, struct list *list)
 		add(list, "TRIBUTARY_DISABLE", true, true, "Tributary is switched off; unset it");
 	if (params->steer != STEER_FULL)
 		add(list, "TRIBUTARY_STEER", true, true, "plans are switched off; unset it");
+	if (nccl->default_topology)
+		add(list, "topology-file", true, false,
+		    STEER_DEFAULT_TOPOLOGY " is the provider's topology, which NCCL reads: nothing is planned; its "
+					   "machine is shown by `tributary show --from` that file");
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		const char *value = getenv(settings[i].name);
 
@@ -117,14 +121,11 @@ static void find_profile(const struct params *params, struct list *list)
 }
 
 /* What tells that the ranks that are known are all, where they have not all GPUs of the machine. */
-static void find_evidence(const struct params *params, struct list *list)
+static void find_evidence(const struct steer_settings *settings, struct list *list)
 {
-	const struct params_source environment = params_from_environment();
 	struct steer_compute compute;
-	struct steer_settings settings;
 
-	steer_settings_read(&environment, params->local_processes, &settings);
-	if (settings.job.local_size)
+	if (settings->job.local_size)
 		return;
 	steer_compute_ask(&compute);
 	if (!compute.known)
@@ -144,15 +145,17 @@ size_t obstacles_find(struct obstacle ret[static OBSTACLES_MAX], struct params *
 {
 	struct list list = { .at = ret };
 	struct params_source environment;
+	struct steer_settings settings;
 	struct params params;
 
 	conf_load();
 	environment = params_from_environment();
 	params_load(&environment, say_nothing, NULL, &params);
+	steer_settings_read(&environment, "", params.local_processes, &settings);
 	find_plugins(&list);
-	find_settings(&params, &list);
+	find_settings(&params, &settings, &list);
 	find_profile(&params, &list);
-	find_evidence(&params, &list);
+	find_evidence(&settings, &list);
 	if (ret_params)
 		*ret_params = params;
 	return list.count;

@@ -41,7 +41,7 @@ static bool name_job(char id[static 17])
 
 	if (getenv(STEER_JOB_VARIABLE))
 		return false;
-	steer_settings_read(&environment, 0, &settings);
+	steer_settings_read(&environment, "", 0, &settings);
 	is_launched = settings.job.local_rank != STEER_RANK_UNKNOWN;
 	if (is_launched)
 		snprintf(id, 17, "%016" PRIx64, settings.job.key);

@@ -310,7 +310,8 @@ static void setup_to_count(void)
 	const struct params_source source = source_of();
 
 	steer_setup_init(&steer_here.setup);
-	steer_settings_read(&source, plugin_state_params()->local_processes, &steer_here.setup.settings);
+	steer_settings_read(&source, steer_here.root ? steer_here.root : "", plugin_state_params()->local_processes,
+			    &steer_here.setup.settings);
 	diag_set(&steer_here.setup.why, 0, 0, "NCCL uses another network: unset NCCL_NET");
 	steer_status_begin(plugin_state_params(), &source, &steer_here.setup, &steer_here.status);
 }

@@ -38,7 +38,7 @@ bool steer_collnet_is_offered(const struct params_source *source)
 	struct steer_settings settings;
 
 	plugin_state_load();
-	steer_settings_read(source, plugin_state_params()->local_processes, &settings);
+	steer_settings_read(source, "", plugin_state_params()->local_processes, &settings);
 	return steer_collnet_is_possible() && (!net || !strcasecmp(net, PLUGIN_NET_NAME)) && !settings.other_tuner &&
 	       !plugin_state_choice()->wants_verbs && (gain_for(&settings, 0, false) || gain_for(&settings, 0, true));
 }

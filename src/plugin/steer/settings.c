@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "plugin/installed.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -239,12 +240,24 @@ static void job_read(const struct params_source *source, unsigned local_processe
 	}
 }
 
-void steer_settings_read(const struct params_source *source, unsigned local_processes, struct steer_settings *ret)
+/* As NCCL: a file that it cannot open is none, and nothing is said of it. */
+static bool reads_default_topology(const struct params_source *source, const char *root)
+{
+	char path[PATH_MAX];
+
+	return !source->get(STEER_TOPOLOGY_VARIABLE) &&
+	       snprintf(path, sizeof(path), "%s" STEER_DEFAULT_TOPOLOGY, root) < (int)sizeof(path) &&
+	       access(path, R_OK) == 0;
+}
+
+void steer_settings_read(const struct params_source *source, const char *root, unsigned local_processes,
+			 struct steer_settings *ret)
 {
 	const char *topology = source->get(STEER_TOPOLOGY_VARIABLE), *mark = source->get(STEER_MARK_VARIABLE);
 
 	*ret = (struct steer_settings){
 		.users_topology = topology && (!mark || strcmp(topology, mark) != 0),
+		.default_topology = reads_default_topology(source, root),
 		.users_graph = source->get(STEER_GRAPH_VARIABLE) != NULL,
 		.no_shm = may_be_on(source, "NCCL_SHM_DISABLE"),
 		.no_net_inside_host = number(source, "NCCL_NET_DISABLE_INTRA", 0) == 1,

@@ -18,6 +18,8 @@
 #define STEER_TOPOLOGY_VARIABLE "NCCL_TOPO_FILE"
 #define STEER_GRAPH_VARIABLE    "NCCL_GRAPH_FILE"
 #define STEER_MARK_VARIABLE     "_TRIBUTARY_FILE" /* the same value */
+/* NCCL reads it where NCCL_TOPO_FILE is not set. A cloud's virtual machine has it from the provider. nccl: graph/topo.cc */
+#define STEER_DEFAULT_TOPOLOGY  "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 enum { STEER_P2P_DEFAULT = -1, STEER_JOB_UNNAMED = 0 };
 #define STEER_RANK_UNKNOWN UINT32_MAX
@@ -36,6 +38,7 @@ struct steer_job {
 
 struct steer_settings {
 	bool users_topology, users_graph; /* NCCL_TOPO_FILE and NCCL_GRAPH_FILE are the user's, and never touched */
+	bool default_topology;            /* NCCL reads STEER_DEFAULT_TOPOLOGY: as if the user had named it */
 	bool no_shm;                      /* NCCL_SHM_DISABLE */
 	bool no_net_inside_host;          /* NCCL_NET_DISABLE_INTRA */
 	bool shares_gpus;                 /* NCCL_MULTI_RANK_GPU_ENABLE: several ranks may have one GPU */
@@ -48,8 +51,9 @@ struct steer_settings {
 	struct steer_job job;
 };
 
-/* local_processes: of the parameters; 0: ask the launcher's variables. */
-void steer_settings_read(const struct params_source *source, unsigned local_processes, struct steer_settings *ret);
+/* root: "" for this machine. local_processes: of the parameters; 0: ask the launcher's variables. */
+void steer_settings_read(const struct params_source *source, const char *root, unsigned local_processes,
+			 struct steer_settings *ret);
 
 /* Whether NCCL_NET_PLUGIN or one like it names Tributary: a name or a path, or several with commas. The folder says nothing. */
 bool steer_settings_names_us(const char *plugins);

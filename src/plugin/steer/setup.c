@@ -61,6 +61,10 @@ static enum steer_choice level_of(const struct params *params, const struct para
 		diag_set(&setup->why, 0, 0, STEER_TOPOLOGY_VARIABLE " is set: unset it");
 		return STEER_OFF;
 	}
+	if (setup->settings.default_topology) {
+		diag_set(&setup->why, 0, 0, "NCCL reads " STEER_DEFAULT_TOPOLOGY ", the provider's topology");
+		return STEER_OFF;
+	}
 	if (!nccl_version) {
 		diag_set(&setup->why, 0, 0, "%s", RECOMMENDATION);
 		return STEER_TOPOLOGY;
@@ -166,7 +170,7 @@ void steer_setup(const struct params_source *source, const char *root, unsigned 
 	steer_setup_init(ret);
 	steer_nets_know(&ret->nets);
 	ret->offers_collnet = nccl_version && !source->get(STEER_COLLNET_VARIABLE);
-	steer_settings_read(source, params->local_processes, &ret->settings);
+	steer_settings_read(source, root, params->local_processes, &ret->settings);
 	ret->settings.other_tuner = ret->settings.other_tuner || !params->tuner;
 	ret->level = level_of(params, source, root, nccl_version, ret);
 	if (ret->level > STEER_OFF)

@@ -90,6 +90,44 @@ static void what_nccl_needs_is_there(void **state)
 				  "profile's) promises a gain\n");
 }
 
+/* Below /var/run of a mount namespace of its own, as a cloud installs it. */
+static void the_providers_topology_is_named(void **state)
+{
+	static const char command[] =
+		"unshare -rm sh -c 'set -e; mount -t tmpfs none /run; mkdir /run/nvidia-topologyd; "
+		"echo \"<system version=\\\"1\\\"/>\" >/run/nvidia-topologyd/virtualTopology.xml; %s'";
+	static const struct {
+		const char *arguments, *part;
+	} cases[] = {
+		{ "\"$TRIBUTARY\" env", "# NCCL reads /var/run/nvidia-topologyd/virtualTopology.xml" },
+		{ "\"$TRIBUTARY\" run true 2>&1",
+		  "tributary: NCCL reads /var/run/nvidia-topologyd/virtualTopology.xml" },
+		{ "\"$TRIBUTARY\" env --json", "\"NCCL reads /var/run/nvidia-topologyd" },
+		{ "NCCL_TOPO_FILE=/x \"$TRIBUTARY\" env", "" },
+	};
+	char line[1024], text[65536];
+
+	(void)state;
+	if (!program_path()[0] || system("unshare -rm mount -t tmpfs none /run 2>/dev/null") != 0 ||
+	    access("/var/run/.", X_OK) != 0) {
+		print_message("skipped: no mount namespace of its own, or no program\n");
+		skip();
+	}
+	setenv("TRIBUTARY", program_path(), 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		FILE *pipe;
+
+		snprintf(line, sizeof(line), command, cases[i].arguments);
+		pipe = popen(line, "r");
+		assert_non_null(pipe);
+		text[fread(text, 1, sizeof(text) - 1, pipe)] = '\0';
+		assert_int_equal(pclose(pipe), 0);
+		if (!strstr(text, cases[i].part))
+			fail_msg("%s: %s", cases[i].arguments, text);
+	}
+	assert_null(strstr(text, "virtualTopology"));
+}
+
 /* It switches GPUDirect RDMA off: nobody gets it for nothing. */
 static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 {
@@ -201,7 +239,8 @@ static void without_the_link_the_path_is_named(void **state)
 	if (!program_path()[0])
 		skip();
 	snprintf(folder, sizeof(folder), "%s/copied", program_folder());
-	snprintf(line, sizeof(line), "mkdir -p '%s/lib' && cp '%s' '%s/' && cp \"$(dirname '%s')/lib/libnccl-net-tributary.so\" '%s/lib/'",
+	snprintf(line, sizeof(line),
+		 "mkdir -p '%s/lib' && cp '%s' '%s/' && cp \"$(dirname '%s')/lib/libnccl-net-tributary.so\" '%s/lib/'",
 		 folder, program_path(), folder, program_path(), folder);
 	assert_int_equal(system(line), 0);
 	snprintf(line, sizeof(line), "env | grep NCCL_ENV_PLUGIN >/dev/null; '%s/tributary' env --json", folder);
@@ -312,6 +351,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(what_nccl_needs_is_there, forget),
+		cmocka_unit_test_setup(the_providers_topology_is_named, forget),
 		cmocka_unit_test_setup(collnet_needs_a_cluster_that_promises_a_gain, forget),
 		cmocka_unit_test_setup(what_is_set_stays, forget),
 		cmocka_unit_test_setup(another_plugin_stays_and_is_noted, forget),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@
 
 #include "base/params.h"
 #include "profile/store_jobs.h"
+#include "plugin/steer/settings.h"
 #include "support/runtime.h"
+#include "support/tree.h"
 #include "unit/plugin/steer/host.h"
 
 enum { FOUR = 0xf, ALL = 0xff, RECENT_BYTES = 1 << 16 };
@@ -77,6 +80,25 @@ static void what_became_of_communicators_is_kept(void **state)
 			       "\ncomm 0000000000000003 count 1 gpus 0,1,2,3 channels 0 alone 0.00 several 0.00 why "
 			       "NCCL_SHM_DISABLE is set: unset it\n"));
 	assert_null(strstr(strstr(text, "comm 0000000000000003") + 1, "comm 0000000000000003"));
+}
+
+/* As a user's NCCL_TOPO_FILE: NCCL reads it, and gets neither topology nor channels from here. */
+static void the_providers_topology_stays(void **state)
+{
+	struct host *host = *state;
+	int root = open(host->root, O_RDONLY | O_DIRECTORY);
+
+	assert_true(root >= 0);
+	tree_write(root, STEER_DEFAULT_TOPOLOGY + 1, "<system/>", strlen("<system/>"));
+	close(root);
+	host_start_all(host, 4, NULL);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(host_do(host, i, 0, HOST_INIT, 1), 0);
+		if (!strstr(host->reply.info, "Tributary steers nothing: NCCL reads " STEER_DEFAULT_TOPOLOGY))
+			fail_msg("%s", host->reply.info);
+		assert_int_equal(host_do(host, i, 0, HOST_TOPOLOGY, 0), -ENODATA);
+		assert_int_equal(host_do(host, i, 0, HOST_GRAPH, 0), -ENODATA);
+	}
 }
 
 static void each_communicator_gets_its_own(void **state)
@@ -507,6 +529,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		HOST_TEST(the_gpus_of_a_communicator_get_a_plan),
 		HOST_TEST(what_became_of_communicators_is_kept),
+		HOST_TEST(the_providers_topology_stays),
 		HOST_TEST(each_communicator_gets_its_own),
 		HOST_TEST(the_topology_file_is_the_profiles),
 		HOST_TEST(one_gpu_of_several_hosts_gets_a_plan_and_one_alone_none),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/steer/settings.h"
 
+#include "support/tree.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +24,8 @@ static const char *environment_of_test(const char *name)
 	return NULL;
 }
 
+static const char *now_root = "/nowhere";
+
 #define READ(...) environment_read((const char *const[]){ __VA_ARGS__, NULL }, 0)
 
 static struct steer_settings environment_read(const char *const *environment, unsigned local_processes)
@@ -30,7 +34,7 @@ static struct steer_settings environment_read(const char *const *environment, un
 	struct steer_settings ret;
 
 	now_environment = environment;
-	steer_settings_read(&source, local_processes, &ret);
+	steer_settings_read(&source, now_root, local_processes, &ret);
 	return ret;
 }
 
@@ -233,9 +237,26 @@ static void an_inherited_file_is_told_from_the_users(void **state)
 	assert_true(is.users_graph);
 }
 
+/* What clouds install counts as the user's NCCL_TOPO_FILE does, unless that is set: NCCL does not read it then. */
+static void the_providers_topology_is_found(void **state)
+{
+	struct tree *machine = *state;
+
+	now_root = machine->root;
+	assert_false(READ(NULL).default_topology);
+	tree_text(machine, "var/run/nvidia-topologyd/virtualTopology.xml", "<system version=\"1\"/>\n");
+	assert_true(READ(NULL).default_topology);
+	assert_false(READ(NULL).users_topology);
+	assert_false(READ("NCCL_TOPO_FILE=/a/t").default_topology);
+	assert_false(READ("NCCL_TOPO_FILE=").default_topology);
+	assert_false(READ("NCCL_TOPO_FILE=/a/t-1", "_TRIBUTARY_FILE=/a/t-1").default_topology);
+	now_root = "/nowhere";
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_providers_topology_is_found, tree_new, tree_free),
 		cmocka_unit_test(nothing_is_known_of_an_empty_environment),
 		cmocka_unit_test(each_launcher_is_understood),
 		cmocka_unit_test(what_is_said_by_hand_counts),
