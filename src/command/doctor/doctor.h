@@ -97,6 +97,7 @@ uint32_t doctor_above(const struct topology *topology, uint32_t vertex);
 double doctor_measured_share(const struct topology *topology, uint32_t directed);
 void doctor_link_width(struct doctor *doctor);
 void doctor_link_speed(struct doctor *doctor);
+void doctor_unlike_links(struct doctor *doctor);
 void doctor_measured_low(struct doctor *doctor);
 /* placement.c */
 void doctor_devices(struct doctor *doctor);

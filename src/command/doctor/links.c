@@ -2,9 +2,12 @@
 /* Links that are narrower or slower than they ought to be. */
 #include "command/doctor/doctor.h"
 
+#include "command/print/reach.h"
 #include "command/print/units.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The next PCIe link at or after *at of a device that is no later slice of one. */
@@ -164,4 +167,58 @@ void doctor_measured_low(struct doctor *doctor)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing was measured: run `tributary measure`");
 	else if (!compared)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no link that was measured has a nominal rate");
+}
+
+/* link-width, link-speed or measured-low tells of it already. */
+static bool is_told(const struct doctor *doctor, uint32_t link)
+{
+	const struct topology *topology = doctor->topology;
+	char names[2][2 * TOPOLOGY_NAME_BYTES + 16] = { "", "" };
+
+	for (uint32_t i = 0; i < 2; i++)
+		(void)topology_directed_name(topology, 2 * link + i, names[i], sizeof(names[i]));
+	for (size_t i = 0; i < doctor->report.count; i++) {
+		const char *subject = doctor->report.at[i].subject;
+
+		if (!strcmp(subject, topology->vertices[topology->links[link].lower].name) ||
+		    !strcmp(subject, names[0]) || !strcmp(subject, names[1]))
+			return true;
+	}
+	return false;
+}
+
+/* Of slots that cannot do more, which is no fault: link-width and link-speed tell of those that can. */
+void doctor_unlike_links(struct doctor *doctor)
+{
+	char rate[UNITS_BYTES], other[UNITS_BYTES], lanes[24];
+	const struct topology *topology = doctor->topology;
+	struct reach *list;
+	uint64_t usual_Bps;
+	size_t count;
+
+	if (reach_list(topology, &list, &count) < 0) {
+		doctor->result = -ENOMEM;
+		return;
+	}
+	usual_Bps = reach_usual_Bps(list, count);
+	for (size_t i = 0; i < count && reach_is_narrow(&list[i], usual_Bps); i++) {
+		const struct topology_link *link = &topology->links[list[i].link];
+
+		if (is_told(doctor, list[i].link)) {
+			doctor_add(doctor, DOCTOR_SKIPPED, topology->vertices[list[i].gpu].name,
+				   "why %s is slower than others is told above", topology->vertices[list[i].gpu].name);
+			continue;
+		}
+		snprintf(lanes, sizeof(lanes), link->pci.lanes ? " (x%u)" : "", link->pci.lanes);
+		doctor_add(doctor, DOCTOR_NOTE, topology->vertices[list[i].gpu].name,
+			   "the link from %s to %s%s carries %s GB/s, %.0f %% of the %s GB/s of other GPUs%s",
+			   topology->vertices[link->lower].name, topology->vertices[link->upper].name, lanes,
+			   units_GBps(list[i].rate_Bps, rate), 100.0 * (double)list[i].rate_Bps / (double)usual_Bps,
+			   units_GBps(usual_Bps, other),
+			   list[i].rate_Bps == list[0].rate_Bps ? ", and sets the pace of every ring" : "");
+	}
+	if (count < 2)
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine",
+			   "no rates of GPUs' links to compare, or NVLink joins them");
+	free(list);
 }

@@ -2,6 +2,7 @@
 /* Where devices sit. */
 #include "command/doctor/doctor.h"
 
+#include "command/print/reach.h"
 #include "command/print/units.h"
 
 #include <stdio.h>
@@ -40,18 +41,6 @@ static bool is_fast_nic(const struct topology *topology, uint32_t vertex)
 			return false;
 	}
 	return topology->vertices[vertex].kind == TOPOLOGY_NIC;
-}
-
-/* Best known rate of a directed link, nominal where nothing better is known. */
-static uint64_t rate_of(const struct topology *topology, uint32_t link, enum topology_direction direction)
-{
-	const struct topology_link *at = &topology->links[link];
-	const struct topology_capacity *capacity = &at->capacity[direction];
-
-	/* A lower bound is no reason to believe less than the nominal rate. */
-	if (capacity->provenance == TOPOLOGY_AT_LEAST && at->nominal_Bps > capacity->rate_Bps)
-		return at->nominal_Bps;
-	return capacity->rate_Bps ? capacity->rate_Bps : at->nominal_Bps;
 }
 
 /* What was asked for GPUs and NICs. */
@@ -125,7 +114,7 @@ static uint64_t sends(const struct topology *topology, uint32_t vertex)
 {
 	uint32_t link = topology_uplink(topology, vertex);
 	uint64_t speed_Bps = topology->vertices[vertex].nic.speed_Bps,
-		 pci_Bps = link == TOPOLOGY_NONE ? 0 : rate_of(topology, link, TOPOLOGY_UP);
+		 pci_Bps = link == TOPOLOGY_NONE ? 0 : reach_rate_Bps(&topology->links[link], TOPOLOGY_UP);
 
 	if (topology->vertices[vertex].kind != TOPOLOGY_NIC)
 		return pci_Bps;
@@ -171,7 +160,7 @@ static bool next_switch(const struct topology *topology, enum topology_kind kind
 	for (; *at < topology->vertex_count; (*at)++) {
 		uint32_t link = topology_uplink(topology, *at);
 
-		*ret_uplink_Bps = link == TOPOLOGY_NONE ? 0 : rate_of(topology, link, TOPOLOGY_UP);
+		*ret_uplink_Bps = link == TOPOLOGY_NONE ? 0 : reach_rate_Bps(&topology->links[link], TOPOLOGY_UP);
 		if (topology->vertices[*at].kind != TOPOLOGY_SWITCH || !*ret_uplink_Bps)
 			continue;
 		*ret_sum_Bps = 0;

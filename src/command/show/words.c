@@ -2,10 +2,12 @@
 /* The words of pictures, the same in all of them. */
 #include "command/show/view.h"
 
+#include "command/print/reach.h"
 #include "command/print/units.h"
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -173,6 +175,27 @@ static void directed_words(const struct topology *topology, uint32_t directed, b
 	snprintf(text, text_bytes, "%s %s %s", up ? lower : upper, utf8 ? "→" : "->", up ? upper : lower);
 }
 
+/* GPUs' own links are the limit: of unlike slots the narrowest is. */
+static void narrowest_words(const struct topology *topology, char *text, size_t text_bytes)
+{
+	char rate[24], other[24];
+	struct reach *list;
+	uint64_t usual_Bps;
+	size_t count;
+
+	if (reach_list(topology, &list, &count) < 0)
+		return;
+	usual_Bps = reach_usual_Bps(list, count);
+	if (count && reach_is_narrow(&list[0], usual_Bps)) {
+		units_GBps(list[0].rate_Bps, rate);
+		units_GBps(usual_Bps, other);
+		snprintf(text, text_bytes,
+			 ". The link of %s carries %s GB/s where others carry %s: it sets the pace of every ring",
+			 topology->vertices[list[0].gpu].name, rate, other);
+	}
+	free(list);
+}
+
 void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text_bytes)
 {
 	const struct topology *topology = view->topology;
@@ -188,6 +211,7 @@ void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text
 			 "No bottleneck between GPUs: when all exchange data with all others, their own links are "
 			 "the limit, %s GB/s for each pair",
 			 pair);
+		narrowest_words(topology, text + strlen(text), text_bytes - strlen(text));
 		return;
 	}
 	if (view->bottleneck != TOPOLOGY_NONE) {

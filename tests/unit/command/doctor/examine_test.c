@@ -390,6 +390,63 @@ static void nothing_is_good_that_was_not_looked_at(void **state)
 	}
 }
 
+#define SLOT(gpu, upper, lanes, rate) \
+	"vertex gpu " gpu "\nlink pci " gpu " " upper " lanes=" lanes " nominal_Bps=" rate "000000\n"
+
+/* Slots of which each can do no more: no fault, but the pace of every ring. */
+static void a_gpu_in_a_narrow_slot_is_named(void **state)
+{
+	static const struct {
+		const char *links;
+		enum doctor_severity severity;
+		const char *subject, *evidence; /* of the first finding */
+	} cases[] = {
+		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "16", "24000")
+			  SLOT("gpu2", "cpu0", "4", "6000") SLOT("gpu3", "cpu0", "8", "12000"),
+		  DOCTOR_NOTE, "gpu2",
+		  "the link from gpu2 to cpu0 (x4) carries 6.00 GB/s, 25 % of the 24.0 GB/s of other GPUs, and sets the "
+		  "pace of every ring" },
+		/* Behind the chipset: its own slot is as wide as the other. */
+		{ "vertex switch switch:a\nlink pci switch:a cpu0 lanes=4 nominal_Bps=6000000000\n" SLOT(
+			  "gpu0", "cpu0", "16", "24000") SLOT("gpu1", "switch:a", "16", "24000"),
+		  DOCTOR_NOTE, "gpu1", "the link from switch:a to cpu0 (x4) carries 6.00 GB/s, 25 % of the 24.0" },
+		/* Measured, in one direction, far below what the slot can: measured-low tells. */
+		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "16", "24000")
+			  SLOT("gpu2", "cpu0", "16",
+			       "24000") "rate gpu0>cpu0 22000000000 measured\n"
+					"rate cpu0>gpu1 11000000000 measured\nrate gpu2>cpu0 3000000000 at_least\n",
+		  DOCTOR_SKIPPED, "gpu1", "is told above" },
+		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "16", "20000"), DOCTOR_GOOD, "machine", "" },
+		/* More narrow ones than wide ones. */
+		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "4", "6000")
+			  SLOT("gpu2", "cpu0", "4", "6000"),
+		  DOCTOR_GOOD, "machine", "" },
+		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "4", "6000") "link nvlink gpu0 gpu1\n",
+		  DOCTOR_SKIPPED, "machine", "NVLink joins them" },
+		{ "vertex gpu gpu0\nvertex gpu gpu1\nlink pci gpu0 cpu0\nlink pci gpu1 cpu0\n", DOCTOR_SKIPPED,
+		  "machine", "no rates" },
+	};
+	char machine[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct doctor_report report;
+		size_t at = 0;
+
+		snprintf(machine, sizeof(machine), "tributary-topology 1\nvertex cpu cpu0 numa=0\n%s", cases[i].links);
+		examine(machine, "", &report);
+		while (at < report.count && strcmp(report.at[at].check->word, "unlike-links") != 0)
+			at++;
+		if (at == report.count || report.at[at].severity != cases[i].severity ||
+		    strcmp(report.at[at].subject, cases[i].subject) != 0 ||
+		    !strstr(report.at[at].evidence, cases[i].evidence)) {
+			print(&report);
+			fail_msg("case %zu", i);
+		}
+		doctor_report_fini(&report);
+	}
+}
+
 /* A host without GPUs, whose NIC has no peer to measure with: what a Slurm prolog greps for must not stay for good. */
 static void lower_bounds_need_no_further_measurement(void **state)
 {
@@ -481,6 +538,7 @@ int main(void)
 		cmocka_unit_test(acs_is_looked_at_where_it_decides),
 		cmocka_unit_test(slices_are_one_card_to_every_check),
 		cmocka_unit_test(empty_machine_is_not_good_and_crashes_nothing),
+		cmocka_unit_test(a_gpu_in_a_narrow_slot_is_named),
 		cmocka_unit_test(lower_bounds_need_no_further_measurement),
 		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),
 		cmocka_unit_test(nothing_is_good_that_was_not_looked_at),

@@ -74,6 +74,23 @@ static void look_at_wide_socket(const struct view *view)
 		assert_false(view->lanes[i].bottleneck);
 }
 
+static void look_at_a_narrow_slot(const struct view *view)
+{
+	char text[512];
+
+	assert_true(view->bottleneck_is_own);
+	view_bottleneck(view, false, text, sizeof(text));
+	assert_non_null(strstr(text,
+			       "2.00 GB/s for each pair. The link of gpu2 carries 6.00 GB/s where others carry 24.0: "
+			       "it sets the pace of every ring"));
+}
+
+static void a_slot_unlike_the_others_is_named(void **state)
+{
+	(void)state;
+	with(BOX "rate gpu2>cpu1 6000000000 measured\nrate cpu1>gpu2 6000000000 measured\n", look_at_a_narrow_slot);
+}
+
 static void gpus_own_links_are_no_bottleneck_to_speak_of(void **state)
 {
 	(void)state;
@@ -218,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(narrowest_way_between_all_gpus_is_the_bottleneck),
+		cmocka_unit_test(a_slot_unlike_the_others_is_named),
 		cmocka_unit_test(gpus_own_links_are_no_bottleneck_to_speak_of),
 		cmocka_unit_test(pairs_without_p2p_load_the_memory),
 		cmocka_unit_test(limit_over_both_directions_can_be_the_bottleneck),
