@@ -120,6 +120,17 @@ static int read_all(int fd, size_t room, char **ret, size_t *ret_bytes)
 	return 0;
 }
 
+static int leave_mark_out(char *text, size_t *bytes, char because[static TEXT_FILE_BECAUSE_BYTES])
+{
+	if (*bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)))
+		return refuse(-EINVAL, "it is UTF-16: iconv -f UTF-16 -t UTF-8 makes text of it that is read", because);
+	if (*bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+		*bytes -= 3;
+		memmove(text, text + 3, *bytes + 1); /* with its NUL */
+	}
+	return 0;
+}
+
 /* What grows while it is read is cut off where it was: its checksum or its last line says so. */
 int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
 		   struct diag *why)
@@ -137,10 +148,15 @@ int text_file_read(const struct text_file *file, const char *path, size_t most, 
 	if (!r && *ret_bytes > file->limit_bytes) {
 		sys_free(*ret);
 		r = refuse_longer(file, because);
+	} else if (!r && !file->as_is) {
+		r = leave_mark_out(*ret, ret_bytes, because);
+		if (r < 0)
+			sys_free(*ret);
 	} else if (r < 0 && !because[0]) {
 		refuse(r, strerror(-r), because);
 	}
 	if (r < 0)
-		diag_set(why, 0, 0, "\"%s%s\" cannot be read: %s", text_file_lead(path), text_file_shown(path), because);
+		diag_set(why, 0, 0, "\"%s%s\" cannot be read: %s", text_file_lead(path), text_file_shown(path),
+			 because);
 	return r;
 }

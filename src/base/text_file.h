@@ -11,7 +11,8 @@
 /*
  * Whether a file is longer than limit_bytes decides whether it is one of its kind ("profile"; NULL: any); of it at most `most`
  * bytes are read. *ret is NUL-terminated and freed by sys_free. -ENOENT and others as the system said, -EINVAL: not a
- * regular file, -EFBIG; why in *why, one sentence.
+ * regular file, or UTF-16, -EFBIG; why in *why, one sentence. A byte-order mark of UTF-8, which editors of other systems
+ * write, is left out, unless as_is: NCCL reads it as a part of the text.
  */
 struct text_file {
 	const char *kind;
@@ -21,6 +22,7 @@ struct text_file {
 	 * other device, some of which never end.
 	 */
 	bool stream;
+	bool as_is;
 };
 /* The open file, not read yet, or the errors above; why, without the path. */
 enum { TEXT_FILE_BECAUSE_BYTES = 128 };

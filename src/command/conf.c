@@ -77,7 +77,7 @@ static void load_line(char *line, const char *file, unsigned number)
 /* One that is not there is no matter, as with NCCL; nor is /dev/null, by which a job has none. */
 static void load_file(const char *path)
 {
-	static const struct text_file kind = { .limit_bytes = FILE_MOST };
+	static const struct text_file kind = { .limit_bytes = FILE_MOST, .as_is = true };
 	struct diag why = { .text = "" };
 	char *text, *end;
 	unsigned number = 0;

@@ -2,7 +2,8 @@
 /* `tributary lint`: what bites in an NCCL topology file. */
 #include "command/command.h"
 
-#include "command/file.h"
+#include "base/sys.h"
+#include "base/text_file.h"
 #include "command/json.h"
 #include "command/source.h"
 #include "command/term.h"
@@ -90,14 +91,16 @@ static int lint(const struct command_call *call, const char *text, size_t bytes,
 
 static int run(const struct command_call *call, FILE *out)
 {
+	static const struct text_file kind = { .limit_bytes = XML_BYTES_MAX, .stream = true, .as_is = true };
 	const char *profile = command_value(call, "profile");
+	struct diag why = { .text = "" };
 	struct source source;
 	size_t bytes;
 	char *text;
-	int status = file_load(call->operands[0], XML_BYTES_MAX, NULL, &text, &bytes);
+	int status;
 
-	if (status != COMMAND_OK)
-		return status;
+	if (text_file_read(&kind, call->operands[0], XML_BYTES_MAX, &text, &bytes, &why) < 0)
+		return command_failed(NULL, 0, "%s", why.text);
 	if (!profile) {
 		status = lint(call, text, bytes, NULL, out);
 	} else {

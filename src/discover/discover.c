@@ -24,7 +24,7 @@ static bool is_any_form(const char *data, size_t bytes)
 
 	if (!data)
 		return false;
-	while (at < bytes && data[at] && strchr(" \t\r\n\xef\xbb\xbf", data[at]))
+	while (at < bytes && data[at] && strchr(" \t\r\n", data[at]))
 		at++;
 	return discover_archive_is(data, bytes) || (at < bytes && data[at] == '<') ||
 	       memmem(data, bytes < 65536 ? bytes : 65536, ours, sizeof(ours) - 1);

@@ -162,7 +162,7 @@ static int from_hwloc(const char *data, size_t bytes, struct topology *ret, stru
 /* The name of the first element; "" when this is no XML. */
 static void first_element(const char *data, size_t bytes, char *ret, size_t room)
 {
-	size_t at = bytes >= 3 && !memcmp(data, "\xef\xbb\xbf", 3) ? 3 : 0, used = 0;
+	size_t at = 0, used = 0;
 
 	*ret = '\0';
 	while (at < bytes && strchr(" \t\r\n", data[at]) && data[at])

@@ -55,9 +55,10 @@ static int peek(struct report_stream *stream)
 		return FAILED;
 	}
 	stream->block_start += stream->end;
-	stream->at = 0;
+	/* A byte-order mark is no part of the text. */
+	stream->at = !stream->block_start && got >= 3 && !memcmp(stream->block, "\xef\xbb\xbf", 3) ? 3 : 0;
 	stream->end = (size_t)got;
-	return got ? stream->block[0] : NO_MORE;
+	return stream->at < stream->end ? stream->block[stream->at] : NO_MORE;
 }
 
 static void skip(struct report_stream *stream)

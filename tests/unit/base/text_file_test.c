@@ -2,6 +2,7 @@
 /* Files that a user names, and small ones of /proc and /sys. */
 #include "base/sys.h"
 #include "base/text_file.h"
+#include "support/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,6 +87,46 @@ static void a_stream_ends_or_is_refused(void **state)
 	assert_non_null(strstr(why.text, "it is longer than 1 KiB"));
 }
 
+/* What editors of other systems put before a text. */
+static void a_byte_order_mark_is_left_out(void **state)
+{
+	static const struct {
+		const char *written, *read; /* NULL: refused */
+		bool as_is;
+	} cases[] = {
+		{ "\xef\xbb\xbfhello\n", "hello\n", false },
+		{ "\xef\xbb\xbfhello\n", "\xef\xbb\xbfhello\n", true },
+		{ "\xef\xbb\xbf", "", false },
+		{ "\xef\xbb", "\xef\xbb", false },
+		{ "\xff\xfeh", NULL, false },
+		{ "\xfe\xff", NULL, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct text_file kind = { .limit_bytes = 1 << 10, .as_is = cases[i].as_is };
+		struct diag why = { .text = "" };
+		struct tree tree;
+		char path[64], *text;
+		size_t bytes;
+		int r;
+
+		tree_open(&tree);
+		tree_text(&tree, "text", cases[i].written);
+		snprintf(path, sizeof(path), "%s/text", tree.root);
+		r = text_file_read(&kind, path, 1 << 10, &text, &bytes, &why);
+		assert_int_equal(r, cases[i].read ? 0 : -EINVAL);
+		if (r < 0) {
+			assert_non_null(strstr(why.text, "cannot be read: it is UTF-16: iconv"));
+		} else {
+			assert_string_equal(text, cases[i].read);
+			assert_int_equal(bytes, strlen(cases[i].read));
+			sys_free(text);
+		}
+		tree_close(&tree);
+	}
+}
+
 static void a_value_is_trimmed_and_a_longer_one_is_said_to_be(void **state)
 {
 	char text[64], few[4];
@@ -104,6 +145,7 @@ int main(void)
 		cmocka_unit_test(a_file_of_proc_is_read_whole),
 		cmocka_unit_test(what_is_no_file_is_refused_by_name),
 		cmocka_unit_test(a_stream_ends_or_is_refused),
+		cmocka_unit_test(a_byte_order_mark_is_left_out),
 		cmocka_unit_test(a_value_is_trimmed_and_a_longer_one_is_said_to_be),
 	};
 
