@@ -35,6 +35,9 @@ static int finish(struct report *report)
 {
 	if (report->has_traces && report->has_inspector)
 		return command_usage_error("report", "give traces or files of NCCL Inspector, not both at once");
+	/* All that there was has been left out, and said so. */
+	if (!report->has_traces && !report->has_inspector)
+		return COMMAND_FAILED;
 	report_finish(report);
 	return COMMAND_OK;
 }

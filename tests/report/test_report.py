@@ -330,6 +330,18 @@ class Inspector(Report):
             self.assertIn(b"the last line is left out", done.stderr)
             self.assertEqual(json.loads(done.stdout)["collectives"][0]["count"], 2)
 
+    def test_records_that_are_not_of_collectives_are_counted(self):
+        other = self.line(1, 7, 10).replace("coll_perf", "p2p_perf")
+        done = run("--json", self.put("a.log", self.line(0, 1, 10) + other * 3))
+        self.assertEqual((done.returncode, json.loads(done.stdout)["collectives"][0]["count"]), (0, 1))
+        self.assertIn(b'a.log": 3 of 4 records of NCCL Inspector are left out: they have "p2p_perf" in place of', done.stderr)
+        done = run(self.put("a.log", other * 2), self.put("b.log", self.line(0, 1, 10)))
+        self.assertEqual((done.returncode, done.stderr.count(b"2 of 2 records")), (0, 1))
+        done = run(self.put("a.log", "\ufeff" + other + self.line(0, 1, 10) + '{"header": {"rank": 0}}\n'))
+        self.assertEqual((done.returncode, done.stderr.count(b"2 of 3 records")), (0, 1))
+        self.assertEqual(run(self.put("a.log", self.line(0, 1, 10))).stderr, b"")
+        self.refused(self.put("a.log", other), words=("1 of 1 records",))
+
     def test_a_line_without_what_is_needed(self):
         for key in ('"id"', '"rank"', '"n_ranks"', '"coll"', '"coll_msg_size_bytes"', '"coll_exec_time_us"'):
             self.refused(self.put("a.log", self.line(0, 1, 10) + self.line(0, 2, 10).replace(key, '"x"', 1)),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files of NCCL Inspector, the profiler plugin that comes with NCCL (2.28.9: ext-profiler/inspector, its README): JSON
- * lines, one for each collective of a rank: {"header": ..., "metadata": ..., "coll_perf": ...}. "p2p_perf" is passed over.
+ * lines, one for each collective of a rank: {"header": ..., "metadata": ..., "coll_perf": ...}. A line with something else in its place ("p2p_perf") is
+ * counted.
  */
 #include "command/report/report.h"
 #include "command/report/stream.h"
@@ -17,6 +18,7 @@ static void forget(struct report_inspector *inspector)
 	json_decref(inspector->metadata);
 	json_decref(inspector->performance);
 	inspector->header = inspector->metadata = inspector->performance = NULL;
+	inspector->other[0] = '\0';
 }
 
 void report_inspector_fini(struct report_inspector *inspector)
@@ -94,11 +96,15 @@ int report_inspector_take(struct report_inspector *inspector, struct report *rep
 			diag_set(diag, piece->line, piece->column, "%s", error.text);
 		return *room ? 0 : -EINVAL;
 	}
+	if (piece->kind == REPORT_VALUE && !inspector->other[0])
+		snprintf(inspector->other, sizeof(inspector->other), "%s", piece->key);
 	if (piece->kind != REPORT_END)
 		return 0;
 	if (inspector->performance) {
 		inspector->lines++;
 		r = take_line(inspector, report, piece, diag);
+	} else if (inspector->header && !inspector->left_out++) {
+		snprintf(inspector->left_out_key, sizeof(inspector->left_out_key), "%s", inspector->other);
 	}
 	forget(inspector);
 	return r;

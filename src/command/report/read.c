@@ -92,6 +92,20 @@ static bool has_kernels(const struct report_trace *trace)
 	return false;
 }
 
+static void say_left_out(const char *path, const struct report_inspector *inspector)
+{
+	char kind[64 + 8] = "nothing but a header";
+
+	if (!inspector->left_out)
+		return;
+	if (inspector->left_out_key[0])
+		snprintf(kind, sizeof(kind), "\"%s\"", inspector->left_out_key);
+	command_say("\"%s\": %" PRIu64 " of %" PRIu64
+		    " records of NCCL Inspector are left out: they have %s in place of "
+		    "\"coll_perf\", and only collectives are read",
+		    path, inspector->left_out, inspector->left_out + inspector->lines, kind);
+}
+
 int report_read(struct report *report, const char *path)
 {
 	struct report_inspector inspector = { .lines = 0 };
@@ -105,13 +119,15 @@ int report_read(struct report *report, const char *path)
 	r = take_all(report, stream, &trace, &inspector, &diag);
 	report_stream_close(stream);
 	report->has_inspector |= inspector.lines > 0;
+	if (r == 0 || r == -EPIPE)
+		say_left_out(path, &inspector);
 	if (r == -EPIPE && inspector.lines) /* as a job that was ended leaves it */
 		command_warn(&diag, "\"%s\": the last line is left out", path);
 	else if (r < 0)
 		status = failed(path, &diag, r);
 	else if (has_kernels(&trace))
 		status = add_trace(report, path, &trace);
-	else if (!inspector.lines)
+	else if (!inspector.lines && !inspector.left_out)
 		status = command_failed(
 			NULL, 0,
 			"\"%s\" has no kernels of a GPU and no collectives of NCCL Inspector: give what PyTorch's "

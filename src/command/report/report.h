@@ -148,6 +148,8 @@ void report_trace_fini(struct report_trace *trace);
 struct report_inspector {
 	json_t *header, *metadata, *performance; /* of the line at work */
 	uint64_t lines;                          /* that said what a collective took */
+	uint64_t left_out;                       /* that said something else */
+	char other[64], left_out_key[64];        /* what else: of the line at work, of the first of these */
 };
 int report_inspector_take(struct report_inspector *inspector, struct report *report, const struct report_piece *piece,
 			  struct diag *diag);
