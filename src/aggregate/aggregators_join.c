@@ -40,7 +40,7 @@ static uint32_t ask_all(struct bootstrap *bootstrap, const struct group *group)
 	uint32_t asked = 0;
 
 	if (control_secret_read(setup->params->secret, &bootstrap->secret, &diag) < 0) {
-		log_warn("aggregators are not used, because the secret of TRIBUTARY_SECRET cannot be had: %s",
+		log_warn("aggregators are not used, because the secret of TRIBUTARY_SECRET cannot be read: %s",
 			 diag.text);
 		return 0;
 	}

@@ -360,7 +360,7 @@ static int coordinate(struct bootstrap *bootstrap)
 	if (r == 0 && bootstrap->group->facts.rank_count && bootstrap->group->facts.gain_permille &&
 	    !group_gain(bootstrap->group, false))
 		r = bootstrap_fail(bootstrap, EHOSTUNREACH,
-				   "the aggregators without which nothing is gained cannot be had");
+				   "the aggregators without which nothing is gained cannot be reached");
 	return coordinator_end(bootstrap, r);
 }
 

@@ -44,7 +44,7 @@ static void answer(const struct tcp_interface *at, size_t count, struct answer *
 		total_Bps += (double)at[i].speed_Bps;
 		assumed |= at[i].speed_assumed;
 	}
-	answer_add(ret, ": %s%s%s; TRIBUTARY_IF names others.", units_bits(total_Bps, rate),
+	answer_add(ret, ": %s%s%s; TRIBUTARY_IF chooses others.", units_bits(total_Bps, rate),
 		   count > 1 ? " together" : "", assumed ? ", assumed where the system tells no speed" : "");
 }
 

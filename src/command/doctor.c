@@ -50,7 +50,7 @@ static void answer(const struct doctor_report *report, struct answer *ret)
 		answer_add(ret, "%s%s", separator, answer_count(counts[i], doctor_severity_word(i), text));
 		separator = ", ";
 	}
-	answer_add(ret, "%s%zu good, %zu unknown.", *separator ? separator : ": ", counts[DOCTOR_GOOD],
+	answer_add(ret, "%s%zu good, %zu not known.", *separator ? separator : ": ", counts[DOCTOR_GOOD],
 		   counts[DOCTOR_UNKNOWN]);
 	if (worst->severity >= DOCTOR_NOTE)
 		answer_add(ret, " %s%s: %s%s%s.",

@@ -220,9 +220,10 @@ static void answer_rates(const struct explained *explained, size_t size, struct 
 		   predict_collective_word(explained->collective), units_size((double)sizes[size], bytes),
 		   gain < 1 ? "take" : "run", gain < 1 ? 1 / gain : gain, gain < 1 ? "long" : "fast");
 	if (strcmp(rates[0], rates[1]) != 0)
-		answer_add(ret, "%s GB/s of busbw to NCCL's %s", rates[1], rates[0]);
+		answer_add(ret, "busbw %s GB/s instead of NCCL's %s", rates[1], rates[0]);
 	else
-		answer_add(ret, "%.1f us to NCCL's %.1f", ours->time_us, nccl->time_us);
+		answer_add(ret, "%s instead of NCCL's %s", units_time(ours->time_us / 1e6, rates[1]),
+			   units_time(nccl->time_us / 1e6, rates[0]));
 }
 
 static void answer_sizes(const struct explained *explained, const struct compared *compared, struct answer *ret)
@@ -231,26 +232,26 @@ static void answer_sizes(const struct explained *explained, const struct compare
 	bool worst_is_slower = gain_of(explained, compared->worst) < 0.995;
 	bool last_differs = answer_differs(gain_of(explained, compared->last));
 	size_t size = last_differs ? compared->last : best_differs ? compared->best : compared->worst;
-	char bytes[UNITS_BYTES], rate[UNITS_BYTES];
+	char bytes[UNITS_BYTES], rate[UNITS_BYTES], other[UNITS_BYTES];
 
 	units_size((double)sizes[compared->last], bytes);
 	if (!last_differs && !best_differs && !worst_is_slower) {
 		units_GBps((uint64_t)(explained->by_size[compared->last][1].choice.busbw_GBps * 1e9), rate);
 		answer_add(ret,
-			   "The same: %s is as fast with NCCL's own channels at every size, %s GB/s of busbw at %s",
+			   "No difference: %s is as fast with NCCL's own channels at every size, busbw %s GB/s at %s",
 			   predict_collective_word(explained->collective), rate, bytes);
 		return;
 	}
 	if (!last_differs)
-		answer_add(ret, "The same at %s; ", bytes);
+		answer_add(ret, "No difference at %s; ", bytes);
 	answer_rates(explained, size, ret);
 	if (!worst_is_slower)
 		answer_add(ret, ", and no size is slower");
 	else if (compared->worst != size)
-		answer_add(ret, ", but %s takes %.2f times as long (%.1f us, not %.1f)",
+		answer_add(ret, ", but %s takes %.2f times as long, %s instead of %s",
 			   units_size((double)sizes[compared->worst], bytes), 1 / gain_of(explained, compared->worst),
-			   explained->by_size[compared->worst][1].choice.time_us,
-			   explained->by_size[compared->worst][0].choice.time_us);
+			   units_time(explained->by_size[compared->worst][1].choice.time_us / 1e6, rate),
+			   units_time(explained->by_size[compared->worst][0].choice.time_us / 1e6, other));
 	if (best_differs && compared->best != size && gain_of(explained, size) < 1)
 		answer_add(ret, ", but %s runs %.2f times as fast", units_size((double)sizes[compared->best], bytes),
 			   gain_of(explained, compared->best));
@@ -263,7 +264,7 @@ static void answer(const struct explained *explained, struct answer *ret)
 
 	*ret = (struct answer){ .text = "" };
 	if (!compared.any) {
-		answer_add(ret, "It cannot be told: NCCL's cost model has nothing to choose from at any size.");
+		answer_add(ret, "There is no answer: NCCL's cost model has nothing to choose from at any size.");
 		return;
 	}
 	answer_sizes(explained, &compared, ret);

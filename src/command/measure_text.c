@@ -352,7 +352,7 @@ static void answer(const struct measure_result *result, struct answer *ret)
 	else if (*result->path && result->elsewhere)
 		answer_add(ret, "; set TRIBUTARY_PROFILE=%s for the plugin to plan by this profile.", result->path);
 	else if (*result->path)
-		answer_add(ret, "; nothing to set, the plugin plans by this profile.");
+		answer_add(ret, "; the plugin plans by this profile, no setting is needed.");
 	else
 		answer_add(ret, "; no profile is stored.");
 }

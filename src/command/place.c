@@ -65,7 +65,7 @@ static void print_job(const struct placing *placing, const struct placing_job *j
 	print_slots(placing, job, out);
 	if (job->result.share < 0.975)
 		fprintf(out, "; %s %.0f %% of its rate on the uplink of %s",
-			job->result.shared ? "shared, at most" : "by itself alone at most", 100 * job->result.share,
+			job->result.shared ? "shared, at most" : "even alone, at most", 100 * job->result.share,
 			worst_name(placing, job));
 }
 
@@ -78,7 +78,7 @@ static void answer(const struct placing *placing, struct answer *ret)
 	for (size_t i = 0; i < placing->order_count; i++)
 		placed += is_placed(&placing->jobs[placing->order[i]]);
 	if (!placing->order_count) {
-		answer_add(ret, "No job wants a place.");
+		answer_add(ret, "There is no job to place.");
 	} else if (placing->order_count == 1) {
 		FILE *line = fmemopen(ret->text, sizeof(ret->text), "w");
 

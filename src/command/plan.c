@@ -62,7 +62,7 @@ static void answer_compared(const struct planned *planned, struct answer *ret)
 		same &= !answer_differs(gains[i]);
 	}
 	if (same)
-		answer_add(ret, "The same: Tributary's channels carry what NCCL's carry");
+		answer_add(ret, "No difference: Tributary's channels carry what NCCL's carry");
 	else
 		answer_add(ret, "Tributary's channels carry ");
 	for (int i = 0; i < PLAN_PATTERN_COUNT; i++) {
@@ -97,7 +97,7 @@ static void answer_alone(const struct channels *ours, enum plan_pattern pattern,
 		answer_add(ret, ", %s", share);
 	if (graph->load_count && graph->loads[0].capacity_Bps && channels_load_is_full(graph, &graph->loads[0])) {
 		plan_load_name(ours->topology, &graph->loads[0], name, sizeof(name));
-		answer_add(ret, "; the limit is %s", name);
+		answer_add(ret, ", limited by %s", name);
 	}
 }
 
@@ -111,7 +111,7 @@ static void answer(const struct planned *planned, struct answer *ret)
 		answer_add(ret, "One GPU exchanges nothing: it needs no channels.");
 	else if (!is_bounded(ours, pattern))
 		answer_add(ret,
-			   "How fast it is cannot be told, as no rate of the links is known: run `tributary measure`.");
+			   "How fast it is cannot be said, as no rate of the links is known: run `tributary measure`.");
 	if (ret->text[0])
 		return;
 	if (planned->compared)
@@ -119,7 +119,7 @@ static void answer(const struct planned *planned, struct answer *ret)
 	else
 		answer_alone(ours, pattern, ret);
 	if (source_is_measured(ours->topology))
-		answer_add(ret, "; nothing to set, the plugin plans the same.");
+		answer_add(ret, "; the plugin plans the same, no setting is needed.");
 	else
 		answer_add(ret, "; these are nominal rates: `tributary measure` finds what the links really carry.");
 }

@@ -180,8 +180,7 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 	*ret = (struct answer){ .text = "" };
 	if (!shown->count) {
 		answer_add(ret,
-			   "no job of this user has told of a communicator%s; `tributary doctor` names what stands in "
-			   "the way",
+			   "There is no record of a job of this user%s; `tributary doctor` names what stands in the way.",
 			   all ? "" : " on this host");
 		return;
 	}

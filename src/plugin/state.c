@@ -62,7 +62,7 @@ static void choose_verbs_locked(void)
 	if (transport_verbs_is_there(&state.params, &diag))
 		state.ops = &transport_verbs;
 	else
-		log_warn("TRIBUTARY_NET=verbs cannot be had, TCP is used: %s", diag.text);
+		log_warn("TRIBUTARY_NET=verbs is not usable, so TCP is used: %s", diag.text);
 }
 
 void plugin_state_load(void)

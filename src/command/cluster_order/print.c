@@ -123,7 +123,8 @@ static void answer_gain(const struct weighed *weighed, struct answer *ret)
 
 	answer_add(ret, "Give the ranks to the hosts in the order below: ");
 	if (weighed->timed)
-		answer_add(ret, "%s should take %.2f of the time, %s (now %s)", weighed->word, ratio_of(weighed),
+		answer_add(ret, "%s should be %.2f times as fast, %s instead of %s", weighed->word,
+			   1 / ratio_of(weighed),
 			   units_time(weighed->after, after), units_time(weighed->before, before));
 	else
 		answer_add(ret, "%s puts %.2f of the bytes on the busiest uplink", weighed->word, ratio_of(weighed));
@@ -139,7 +140,7 @@ static void ordering_answer(const struct ordering *ordering, struct answer *ret)
 
 	*ret = (struct answer){ .text = "" };
 	if (!crosses_anything(ordering)) {
-		answer_add(ret, "The same in whatever order: nothing goes over the network.");
+		answer_add(ret, "No difference in any order: nothing goes over the network.");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
@@ -154,7 +155,7 @@ static void ordering_answer(const struct ordering *ordering, struct answer *ret)
 		}
 	}
 	if (!ret->text[0])
-		answer_add(ret, "The same: the order below is no faster than the present one; keep that.");
+		answer_add(ret, "No difference: the order below is no faster than the present one, so keep that.");
 	else if (slower)
 		answer_add(ret, ", though %s gets slower; --format prints it for the launcher.", slower);
 	else
@@ -169,7 +170,7 @@ static void print_times(const struct ordering *ordering, FILE *out)
 	struct table table;
 	FILE *rows = table_begin(&table, out);
 
-	fputs("predicted\tbefore\tafter\tafter/before\n", rows);
+	fputs("predicted\tbefore\tafter\ttimes as fast\n", rows);
 	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++) {
 		double before = ordering->before.time_s[phase], after = ordering->after.time_s[phase];
 		char was[UNITS_BYTES], is[UNITS_BYTES];
@@ -180,8 +181,8 @@ static void print_times(const struct ordering *ordering, FILE *out)
 			  !is_known(ordering, &ordering->after, phase);
 		fprintf(rows, "%s\t%s\t%s", phase_titles[phase], before > 0 ? units_time(before, was) : "-",
 			after > 0 ? units_time(after, is) : "-");
-		if (before > 0)
-			fprintf(rows, "\t%.3f", after / before);
+		if (before > 0 && after > 0)
+			fprintf(rows, "\t%.2f", before / after);
 		fputc('\n', rows);
 		worse = worse || after > 1.0005 * before;
 	}

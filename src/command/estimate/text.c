@@ -5,6 +5,7 @@
 #include "command/answer.h"
 #include "command/json.h"
 #include "command/print/table.h"
+#include "command/print/units.h"
 
 static double exposed_of_communication(const struct step_times *times)
 {
@@ -15,6 +16,7 @@ static double exposed_of_communication(const struct step_times *times)
 static void answer(const struct estimation *estimation, struct answer *ret)
 {
 	const struct estimation_case *now = &estimation->cases[0], *best = now;
+	char time[UNITS_BYTES];
 	double gain;
 
 	for (size_t i = 1; i < estimation->case_count; i++)
@@ -22,7 +24,7 @@ static void answer(const struct estimation *estimation, struct answer *ret)
 			best = &estimation->cases[i];
 	gain = 1 - best->times.step_s / now->times.step_s;
 	*ret = (struct answer){ .text = "" };
-	answer_add(ret, "A step takes %.2f ms, %.1f %% of it waiting for the network", now->times.step_s * 1e3,
+	answer_add(ret, "A step takes %s, %.1f %% of it waiting for the network", units_time(now->times.step_s, time),
 		   100 * now->times.exposed_s / now->times.step_s);
 	if (answer_differs(1 - gain))
 		answer_add(ret, "; of what can be changed \"%s\" (%s) helps most: %s%.1f %% shorter.", best->name,

@@ -120,7 +120,7 @@ struct channels_collnet {
 /* --collnet and --cluster, for a communicator on so many hosts. Says on stderr what is wrong. Returns an exit status. */
 int channels_collnet(const struct command_call *call, const struct channels *channels, size_t node_count,
 		     struct channels_collnet *ret);
-/* What the user has to set for it, where NCCL takes it for anything; "nothing to set". */
+/* What the user has to set for it, where NCCL takes it for anything; "no setting is needed". */
 const char *channels_to_set(const struct channels_collnet *collnet, bool is_taken);
 /* What the plugin's tuner is for our channels on so many hosts. */
 void channels_tuner(const struct channels *channels, size_t node_count, const struct channels_collnet *collnet,

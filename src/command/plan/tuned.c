@@ -65,7 +65,7 @@ int channels_collnet(const struct command_call *call, const struct channels *cha
 const char *channels_to_set(const struct channels_collnet *collnet, bool is_taken)
 {
 	if (!collnet->on || !is_taken)
-		return "nothing to set";
+		return "no setting is needed";
 	if (collnet->gain_permille)
 		return "collnet needs NCCL_COLLNET_ENABLE=1, which the plugin sets where TRIBUTARY_CLUSTER names this "
 		       "file on every host";

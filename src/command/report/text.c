@@ -66,9 +66,9 @@ static void answer_slow(const struct report *report, struct answer *answer)
 
 	if (!slow)
 		return;
-	answer_add(answer, " The others wait for %s%s%s: a collective of %s takes it %s, and them %s (median).",
-		   slow->name, *slow->host ? " on " : "", slow->host, report->groups[slow->group].name,
-		   time_words(report->slow_ns, own), time_words(report->others_ns, others));
+	answer_add(answer, " The other ranks wait for %s%s%s, which spends %s in a collective of %s where they spend %s (median).",
+		   slow->name, *slow->host ? " on " : "", slow->host, time_words(report->slow_ns, own),
+		   report->groups[slow->group].name, time_words(report->others_ns, others));
 	rank = rank_named(report, slow->name);
 	for (size_t i = 0; i < report->rank_count; i++)
 		if (&report->ranks[i] != rank && computing_part(&report->ranks[i]) > most)
@@ -108,8 +108,8 @@ static void answer_trace(const struct report *report, struct answer *answer)
 	answer_add(answer, ". Computing hides %.0f %% of communication.",
 		   100 * (1 - part((double)total.exposed_ns, (double)total.communication_ns)));
 	if (share >= WORTH_PART)
-		answer_add(answer, " A faster network gains at most that: `tributary explain` and `tributary simulate` "
-				   "predict how much.");
+		answer_add(answer, " A faster network can gain no more than that; `tributary explain` and `tributary "
+				   "simulate` predict how much.");
 	answer_slow(report, answer);
 }
 

@@ -83,15 +83,15 @@ static void answer_aggregation(const struct simulation *simulation, const struct
 	units_time(ours->time_s, time);
 	units_time(nccl->time_s, other);
 	if (!answer_differs(gain))
-		answer_add(ret, "The same: aggregation (%s) gains nothing over %s, %s: leave it off", mine, theirs,
+		answer_add(ret, "No difference: aggregation (%s) is as fast as %s, %s; leave it off", mine, theirs,
 			   other);
 	else if (gain < 1)
-		answer_add(ret, "Aggregation gains nothing: %s takes %.2f times as long as %s, %s to %s: leave it off",
+		answer_add(ret, "Aggregation gains nothing: %s takes %.2f times as long as %s, %s instead of %s; leave it off",
 			   mine, 1 / gain, theirs, time, other);
 	else
 		answer_add(
 			ret,
-			"Aggregation (%s) is %s%.2f times as fast as %s, %s to %s; with TRIBUTARY_CLUSTER `tributary env` "
+			"Aggregation (%s) is %s%.2f times as fast as %s, %s instead of %s; with TRIBUTARY_CLUSTER `tributary env` "
 			"turns it on where it is 1.5 times as fast as a ring in leaf order",
 			mine, ours->worst.bound ? "at most " : "", gain, theirs, time, other);
 }
@@ -103,7 +103,7 @@ void simulation_answer(const struct simulation *simulation, struct answer *ret)
 
 	*ret = (struct answer){ .text = "" };
 	if (!best || best->time_s <= 0) {
-		answer_add(ret, "The same whatever is chosen: nothing goes over the network.");
+		answer_add(ret, "No difference, whatever is chosen: nothing goes over the network.");
 		return;
 	}
 	worst = worst_order(simulation, best);
@@ -114,7 +114,7 @@ void simulation_answer(const struct simulation *simulation, struct answer *ret)
 	if (answer_differs(worst->time_s / best->time_s) && best->order_word[0])
 		answer_add(
 			ret,
-			"; ranks in the order %s take %.2f times as long as in the order %s: `tributary cluster order` "
+			"; ranks in the order %s take %.2f times as long as in the order %s; `tributary cluster order` "
 			"finds a good one",
 			worst->order_word, worst->time_s / best->time_s, best->order_word);
 	else if (nccl && ours && answer_differs(nccl->time_s / ours->time_s) && nccl->time_s > ours->time_s &&

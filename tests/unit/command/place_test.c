@@ -197,7 +197,7 @@ static void nothing_to_place_is_said(void **state)
 	assert_int_equal(place_on("tributary-cluster 1\nswitch s\n", "peer:2", PROGRAM_STDERR, text), COMMAND_FAILED);
 	assert_string_equal(text, "tributary: the cluster has no hosts\n");
 	assert_int_equal(queue("running a peer 0\n", "", PROGRAM_STDOUT, text), COMMAND_OK);
-	assert_string_equal(text, "No job wants a place.\n");
+	assert_string_equal(text, "There is no job to place.\n");
 	/* What is busy and runs is one slot less, not two. */
 	assert_int_equal(queue("running a peer 0-3\nwants b peer 5\n", "--busy 3", PROGRAM_STDOUT, text),
 			 COMMAND_FAILED);

@@ -88,7 +88,7 @@ static void nothing_is_said_plainly(void **state)
 
 	(void)state;
 	assert_int_equal(program_run("status", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
-	assert_non_null(strstr(text, "no job of this user"));
+	assert_non_null(strstr(text, "There is no record of a job of this user"));
 	assert_int_equal(json_array_size(jobs_of("", &all)), 0);
 	json_decref(all);
 }

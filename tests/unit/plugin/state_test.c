@@ -174,7 +174,7 @@ static void verbs_is_taken_by_name_alone_and_else_is_a_warning_and_tcp(void **st
 	assert_ptr_equal(taken("verbs", 0), &transport_tcp);
 	assert_int_equal(log_lines()->warnings, 1);
 	assert_string_equal(log_lines()->warning,
-			    "TRIBUTARY_NET=verbs cannot be had, TCP is used: this host has no RDMA device");
+			    "TRIBUTARY_NET=verbs is not usable, so TCP is used: this host has no RDMA device");
 }
 
 static void loading_arms_the_fork_guard(void **state)
