@@ -16,7 +16,7 @@ struct clusterprobe_session {
 	struct peer **peers; /* [member_count]; NULL: it is lost */
 	void *arrays;
 	size_t member_count;
-	bool with_shells;   /* members are the caller's */
+	bool with_shells;  /* members are the caller's */
 	char refused[160]; /* the last who had another secret: one of those who are missing, perhaps */
 };
 
@@ -169,9 +169,11 @@ struct clusterprobe_member *clusterprobe_session_members(struct clusterprobe_ses
 
 static void lose(struct clusterprobe_session *session, size_t i, const char *why)
 {
+	struct peer *peer = session->peers[i];
+
 	fail_member(&session->members[i], why);
-	clusterprobe_control_fini(&session->peers[i]->control);
-	session->peers[i]->control = (struct clusterprobe_control){ .fd = -1 };
+	clusterprobe_control_fini(&peer->control);
+	peer->control = (struct clusterprobe_control){ .fd = -1 };
 	session->peers[i] = NULL;
 	session->coordinator->awaited[i] = false;
 }
@@ -243,7 +245,7 @@ int clusterprobe_session_ask(struct clusterprobe_session *session, uint64_t time
 		for (size_t i = 0; i < session->member_count; i++) {
 			if (session->peers[i])
 				take_answer(session, i);
-			if (!coordinator->awaited[i])
+			if (!coordinator->awaited[i] || !session->peers[i])
 				continue;
 			waiting++;
 			if (clock_now_ns() > deadline_ns)

@@ -25,7 +25,7 @@ static const char launcher_remedy[] =
 	"Let all ranks have the same MASTER_ADDR, MASTER_PORT and secret, and reach that port; or name the hosts: "
 	"`tributary check HOST...` needs only ssh.";
 static const char shell_remedy[] =
-	"Let the remote shell run there without a question (ssh: keys, known hosts), and install Tributary there; --rsh "
+	"Let the remote shell run there without a question (ssh: keys, known hosts), and install the same release of Tributary there; --rsh "
 	"names another shell, --program the command's place.";
 
 /* --------------------------------------------------------------------------------------------------------- questions */
@@ -234,7 +234,7 @@ static int find_program(const struct command_call *call, char ret[static PATH_MA
 	return COMMAND_OK;
 }
 
-static int check_hosts(const struct command_call *call, struct clusterprobe_setup *setup, FILE *out)
+static int check_hosts(const struct command_call *call, struct clusterprobe_setup setup, FILE *out)
 {
 	struct control_secret secret = { .count = SECRET_BYTES };
 	size_t count = call->operand_count;
@@ -253,12 +253,12 @@ static int check_hosts(const struct command_call *call, struct clusterprobe_setu
 		r = -EIO;
 	for (size_t i = 0; i < count; i++)
 		snprintf(members[i].name, sizeof(members[i].name), "%s", call->rest[i]);
-	setup->secret = &secret;
-	setup->launch.size = (uint32_t)count;
+	setup.secret = &secret;
+	setup.launch.size = (uint32_t)count;
 	if (r == 0) {
-		check_shells_start(command_value(call, "rsh"), program, &secret, setup->timeout_ns, members, shells,
+		check_shells_start(command_value(call, "rsh"), program, &secret, setup.timeout_ns, members, shells,
 				   count);
-		r = clusterprobe_session_open(setup, members, count, &check.session, &diag);
+		r = clusterprobe_session_open(&setup, members, count, &check.session, &diag);
 	}
 	if (r == 0)
 		r = ask_all(&check);
@@ -284,15 +284,14 @@ static const char *from_environment(const char *name)
 	return getenv(name);
 }
 
-static int check_job(const struct command_call *call, struct clusterprobe_setup *setup, FILE *out)
+static int check_job(const struct command_call *call, struct clusterprobe_setup setup, FILE *out)
 {
 	struct check check = { .count = 0 };
 	struct control_secret secret;
 	struct process_identity self;
 	struct params params;
 	struct diag diag = { 0 };
-	int status,
-		r = clusterprobe_launch_find(from_environment, command_value(call, "master"), &setup->launch, &diag);
+	int status, r = clusterprobe_launch_find(from_environment, command_value(call, "master"), &setup.launch, &diag);
 
 	if (r < 0)
 		return command_failed(NULL, 0, "%s; or name the hosts: tributary check HOST...", diag.text);
@@ -301,13 +300,13 @@ static int check_job(const struct command_call *call, struct clusterprobe_setup 
 	if (status != COMMAND_OK)
 		return status;
 	if (process_identity(&self) == 0)
-		setup->boot = self.boot;
-	setup->secret = &secret;
-	if (setup->launch.rank) {
-		r = clusterprobe_worker_run(setup, &diag);
+		setup.boot = self.boot;
+	setup.secret = &secret;
+	if (setup.launch.rank) {
+		r = clusterprobe_worker_run(&setup, &diag);
 		status = r < 0 ? failed(&diag, r) : COMMAND_OK;
 	} else {
-		r = clusterprobe_session_open(setup, NULL, 0, &check.session, &diag);
+		r = clusterprobe_session_open(&setup, NULL, 0, &check.session, &diag);
 		if (r == 0)
 			check.members = clusterprobe_session_members(check.session, &check.count);
 		if (r == 0 && check.count > CHECK_HOSTS_MAX) {
@@ -325,19 +324,19 @@ static int check_job(const struct command_call *call, struct clusterprobe_setup 
 	return status;
 }
 
-static int work(struct clusterprobe_setup *setup)
+static int work(struct clusterprobe_setup setup)
 {
 	struct control_secret secret = { .count = 0 };
 	struct clusterprobe_pipe pipe = { -1, -1 };
 	struct diag diag = { 0 };
-	int r = check_shell_answer(&secret, &setup->launch.rank, &pipe, &diag);
+	int r = check_shell_answer(&secret, &setup.launch.rank, &pipe, &diag);
 
 	if (r < 0)
 		return failed(&diag, r);
 	conf_load();
-	setup->secret = &secret;
-	setup->pipe = &pipe;
-	r = clusterprobe_worker_run(setup, &diag);
+	setup.secret = &secret;
+	setup.pipe = &pipe;
+	r = clusterprobe_worker_run(&setup, &diag);
 	control_secret_forget(&secret);
 	return r < 0 ? failed(&diag, r) : COMMAND_OK;
 }
@@ -359,9 +358,9 @@ static int run(const struct command_call *call, FILE *out)
 	if (status == COMMAND_OK) {
 		command_raise_descriptors();
 		interrupt_catch();
-		status = command_given(call, "worker") ? work(&setup)
-			 : call->operand_count         ? check_hosts(call, &setup, out)
-						       : check_job(call, &setup, out);
+		status = command_given(call, "worker") ? work(setup)
+			 : call->operand_count         ? check_hosts(call, setup, out)
+						       : check_job(call, setup, out);
 	}
 	check_worker_fini(worker);
 	sys_free(worker);

@@ -46,8 +46,7 @@ static bool found_by_loader(const char *name, char path[static PATH_MAX])
 	return is_found;
 }
 
-/* In lib beside this program, as in a build folder, or in that of its prefix. */
-static bool found_beside(char path[static PATH_MAX])
+bool env_find_beside(char path[static PATH_MAX])
 {
 	static const char *const places[] = { "/lib", "/../lib", "/../lib64" };
 	char program[PATH_MAX], candidate[PATH_MAX];
@@ -101,7 +100,7 @@ static int add_library(struct env *env, bool *ret_has_env_name)
 	const char *path = getenv(SEARCH_PATH);
 	bool by_loader = found_by_loader(LIBRARY, env->library);
 
-	if (!by_loader && !found_beside(env->library))
+	if (!by_loader && !env_find_beside(env->library))
 		return command_failed(NULL, ENOENT, "%s is neither where the loader looks nor beside this program",
 				      LIBRARY);
 	*ret_has_env_name = has_env_name(env, by_loader);

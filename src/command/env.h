@@ -40,6 +40,8 @@ struct env {
 			NULL,                                                                                      \
 	}
 
+/* The plugin in lib beside this program, as in a build folder, or in that of its prefix. */
+bool env_find_beside(char path[static PATH_MAX]);
 /* COMMAND_OK; COMMAND_USAGE, or COMMAND_FAILED, after saying why: the plugin is nowhere. */
 int env_make(const struct command_call *call, struct env *ret);
 /* The notes, and one line about NCCL_COLLNET_ENABLE, and why. */

@@ -7,6 +7,7 @@
 #include "base/text_file.h"
 #include "cluster/file.h"
 #include "command/command.h"
+#include "command/env.h"
 #include "plugin/choose.h"
 #include "plugin/net.h"
 #include "plugin/steer/settings.h"
@@ -45,7 +46,7 @@ static json_t *plugin_facts(const char *variable, const char *library, const cha
 {
 	const char *own = getenv(variable);
 	json_t *value = json_object();
-	char text[400];
+	char text[400], path[PATH_MAX];
 	void *opened;
 
 	if (own && !steer_settings_names_us(own)) {
@@ -54,10 +55,15 @@ static json_t *plugin_facts(const char *variable, const char *library, const cha
 		return value;
 	}
 	opened = dlopen(own && strchr(own, '/') && !strchr(own, ',') ? own : library, RTLD_NOW | RTLD_LOCAL);
-	if (opened)
+	if (opened) {
 		add_library(value, opened, symbol); /* left open: few libraries are tested for being closed */
-	else
-		json_object_set_new(value, "error", json_text(dlerror()));
+		return value;
+	}
+	log_sentence(text, sizeof(text), "%s", dlerror());
+	if (env_find_beside(path))
+		log_sentence(text, sizeof(text), "%s; there is one in %.*s, which is not in LD_LIBRARY_PATH", text,
+			     (int)(strrchr(path, '/') - path), path);
+	json_object_set_new(value, "error", json_text(text));
 	return value;
 }
 

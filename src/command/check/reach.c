@@ -45,6 +45,7 @@ struct probe {
 	uint64_t since_ns;        /* of the state */
 	size_t left;              /* bytes of the load that are not yet with the kernel */
 	unsigned packet, smaller; /* 0: the interface's own; how many sizes were tried */
+	unsigned confirming;      /* packets of that size passed: do the long ones really not? 0: not that far */
 	int error;                /* positive */
 	unsigned passed;          /* as in check_reach's answer */
 };
@@ -204,11 +205,16 @@ static void step_echo(const struct probes *probes, struct probe *probe)
 
 		probe->left = (size_t)PACKETS * (probe->packet ? probe->packet : mtu_bytes);
 		enter(probe, PROBE_LOAD);
-	} else if (got != -EAGAIN && got != -EINTR) {
+	} else if ((got != -EAGAIN && got != -EINTR) || clock_elapsed_ns(probe->since_ns, clock_now_ns()) > ECHO_NS) {
 		done(probe, -EPROTO); /* it hangs up on a token that is not its own */
-	} else if (clock_elapsed_ns(probe->since_ns, clock_now_ns()) > ECHO_NS) {
-		done(probe, -EPROTO);
 	}
+}
+
+static void load_again(struct probes *probes, struct probe *probe, unsigned packet)
+{
+	probe->packet = packet;
+	sys_close(&probe->fd);
+	start(probes, probe);
 }
 
 /* Short packets pass and these do not: are there others that do? */
@@ -219,14 +225,12 @@ static void try_smaller(struct probes *probes, struct probe *probe)
 
 	while (probe->smaller < sizes && packet_sizes[probe->smaller] >= now)
 		probe->smaller++;
-	if (probe->smaller == sizes) {
-		probe->passed = 1;
+	if (probe->confirming || probe->smaller == sizes) {
+		probe->passed = probe->confirming ? probe->confirming : 1;
 		done(probe, 0);
-		return;
+	} else {
+		load_again(probes, probe, packet_sizes[probe->smaller++]);
 	}
-	probe->packet = packet_sizes[probe->smaller++];
-	sys_close(&probe->fd);
-	start(probes, probe);
 }
 
 static void step_load(struct probes *probes, struct probe *probe)
@@ -253,8 +257,11 @@ static void step_load(struct probes *probes, struct probe *probe)
 	/* Where nothing comes for a while, the other end hangs up. */
 	if (info.tcpi_retransmits >= REPETITIONS || info.tcpi_state != TCP_ESTABLISHED) {
 		try_smaller(probes, probe);
+	} else if (!probe->left && !unacknowledged && probe->packet) {
+		/* It may have been a full queue: the long ones once more. */
+		probe->confirming = probe->packet;
+		load_again(probes, probe, 0);
 	} else if (!probe->left && !unacknowledged) {
-		probe->passed = probe->packet;
 		done(probe, 0);
 	} else if (clock_elapsed_ns(probe->since_ns, clock_now_ns()) > LOAD_NS) {
 		done(probe, 0); /* slow, and not in question */

@@ -240,7 +240,8 @@ static void add_message(struct clusterprobe_member *member, int messages)
 
 	if (bytes <= 0 || sys_pread_whole(messages, text, (size_t)(bytes - from), (uint64_t)from) < 0)
 		return;
-	for (end = text + (bytes - from); end > text && (end[-1] == '\n' || end[-1] == '\r' || end[-1] == ' ');)
+	for (end = text + (bytes - from);
+	     end > text && (end[-1] == '\n' || end[-1] == '\r' || end[-1] == ' ' || end[-1] == '.');)
 		*--end = '\0';
 	line = strrchr(text, '\n');
 	term_clean(line ? line + 1 : text, text, sizeof(text));
@@ -299,7 +300,7 @@ static int read_settings(void)
 int check_shell_answer(struct control_secret *ret_secret, uint32_t *ret_rank, struct clusterprobe_pipe *ret_pipe,
 		       struct diag *diag)
 {
-	char line[2 * KEY_BYTES + 16];
+	char line[2 * KEY_BYTES + 16] = "";
 	uint64_t rank;
 	int r = read_line(line, sizeof(line));
 
