@@ -25,8 +25,6 @@ struct reader {
 	const char *this_host;
 	json_t *documents; /* array of "lldp" values, in the order of owners */
 	uint32_t *owners;
-	const char *last_port; /* of the link before */
-	uint32_t last_owner, last_other;
 	size_t nameless;
 	size_t owner_count; /* machines that have a document: the first ones */
 };
@@ -267,14 +265,22 @@ static uint64_t port_rate(json_t *port)
 	return rate_of(text_of(json_object_get(negotiated, "current")));
 }
 
+/* What a machine gives to each of its ports; NULL: none. */
+static const char *port_id(json_t *port, const char *kind)
+{
+	json_t *id = one(json_object_get(one(port), "id"));
+	const char *type = json_string_value(json_object_get(id, "type"));
+
+	return type && !strcmp(type, kind) ? text_of(id) : NULL;
+}
+
 /* The name of the port at the other end, where it says one. */
 static const char *far_port(json_t *port)
 {
-	json_t *id = one(json_object_get(one(port), "id"));
-	const char *type = json_string_value(json_object_get(id, "type")), *name = NULL;
+	const char *name = port_id(port, "ifname");
 
-	if (type && !strcmp(type, "ifname"))
-		name = text_of(id);
+	if (!name)
+		name = port_id(port, "local");
 	if (!name)
 		name = text_of(json_object_get(one(port), "descr"));
 	return name ? name : "";
@@ -308,12 +314,33 @@ static void heard_by_switch(const struct reader *reader, uint32_t other, bool fo
 		*kind = forwarding ? WIRING_SWITCH : (nameless ? WIRING_NAMELESS : WIRING_HOST);
 }
 
+/*
+ * A cable is there twice where its switch speaks CDP, too, and where a bond or a bridge hears what its port hears. What is
+ * described alike at the other end may be several ports.
+ */
+static struct wiring_link *heard_before(const struct reader *reader, uint32_t owner, uint32_t other, const char *port,
+					json_t *far)
+{
+	const bool is_named = port_id(far, "ifname") || port_id(far, "local");
+	char near_label[WIRING_LABEL_BYTES], far_label[WIRING_LABEL_BYTES];
+	struct wiring_link *links = reader->wiring->links;
+
+	snprintf(near_label, sizeof(near_label), "%s", port);
+	snprintf(far_label, sizeof(far_label), "%s", far_port(far));
+	for (size_t i = reader->wiring->link_count; i-- > 0 && links[i].from == owner;)
+		if (links[i].to == other && (!strcmp(links[i].label, near_label) ||
+					     (is_named && *far_label && !strcmp(links[i].far_label, far_label))))
+			return &links[i];
+	return NULL;
+}
+
 /* One neighbour of `owner`. */
 static int take_neighbour(struct reader *reader, uint32_t owner, const char *port, json_t *says)
 {
 	struct chassis chassis = chassis_of(json_object_get(says, "chassis"));
 	json_t *far = json_object_get(says, "port");
 	int forwarding = forwards(&chassis), r;
+	struct wiring_link *again;
 	uint32_t other;
 
 	if (!chassis.name || !*chassis.name)
@@ -330,13 +357,11 @@ static int take_neighbour(struct reader *reader, uint32_t owner, const char *por
 	} else {
 		heard_by_switch(reader, other, forwarding == 1 && !is_host_port(far_port(far)), chassis.nameless);
 	}
-	/* A switch that speaks CDP, too, is there twice. */
-	if (reader->last_port && owner == reader->last_owner && other == reader->last_other &&
-	    !strcmp(port, reader->last_port))
+	again = heard_before(reader, owner, other, port, far);
+	if (again) {
+		again->rate_Bps = again->rate_Bps ? again->rate_Bps : port_rate(far);
 		return 0;
-	reader->last_port = port;
-	reader->last_owner = owner;
-	reader->last_other = other;
+	}
 	return wiring_link(reader->wiring, owner, other, port_rate(far), port, far_port(far));
 }
 

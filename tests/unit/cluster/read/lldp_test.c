@@ -16,6 +16,10 @@
 	"\":{\"id\":{\"type\":\"mac\",\"value\":\"02:00:00:00:00:01\"}," FORWARDS "}},"                               \
 	"\"port\":{\"id\":{\"type\":\"ifname\",\"value\":\"Ethernet1\"},\"auto-negotiation\":{\"current\":\"" current \
 	"\"}}}"
+/* The same, of a port with this identifier. */
+#define HEARS_AT(port, chassis, kind, far, current)                                                     \
+	"\"" port "\":{\"chassis\":{\"" chassis "\":{" FORWARDS "}},\"port\":{\"id\":{\"type\":\"" kind \
+	"\",\"value\":\"" far "\"},\"descr\":\"to hosts\",\"auto-negotiation\":{\"current\":\"" current "\"}}}"
 #define FAST "100GbaseSR4 - four lanes"
 
 static void one_host_is_this_one(void **state)
@@ -161,8 +165,38 @@ static void a_host_that_routes_is_a_host(void **state)
 static void a_neighbour_of_two_protocols_is_one(void **state)
 {
 	(void)state;
-	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf1", FAST) "},{" HEARS(
-			       "eth0", "leaf1", FAST) "},{" HEARS("eth1", "leaf1", FAST) "}]}}",
+	declared_means(
+		"{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf1", FAST) "},{" HEARS(
+			"eth0", "leaf1", FAST) "},{" HEARS_AT("eth1", "leaf1", "ifname", "Ethernet2", FAST) "}]}}",
+		NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n");
+}
+
+/* A bond, a bridge or a VLAN hears what its port hears: one cable for each port of the switch. */
+static void a_port_that_is_heard_twice_is_one_cable(void **state)
+{
+	(void)state;
+	declared_means(
+		"{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS_AT(
+			"eth0", "leaf1", "ifname", "swp1",
+			FAST) "},{" HEARS_AT("eth1", "leaf1", "ifname", "swp2",
+					     FAST) "},{" HEARS_AT("bond0", "leaf1", "ifname", "swp1", "unknown") "}]}}",
+		NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n");
+	/* Heard first without its rate; numbers for names. */
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS_AT(
+			       "br0", "leaf1", "local", "513", "unknown") "},{" HEARS_AT("eth0", "leaf1", "local",
+											 "513", FAST) "}]}}",
+		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=100Gbit/s\n");
+	/* Two leaves below one bond, as MLAG has it. */
+	declared_means(
+		"{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS_AT(
+			"eth0", "leaf1", "ifname", "swp1",
+			FAST) "},{" HEARS_AT("eth1", "leaf2", "ifname", "swp1",
+					     FAST) "},{" HEARS_AT("bond0", "leaf1", "ifname", "swp1", FAST) "}]}}",
+		NULL, "tributary-cluster 1\nswitch leaf1..leaf2\nhost n1 leaf=leaf1..leaf2 rate=200Gbit/s\n");
+	/* A switch whose ports have one address and one description: two cables. */
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS_AT(
+			       "eth0", "leaf1", "mac", "02::", FAST) "},{" HEARS_AT("eth1", "leaf1", "mac",
+										    "02::", FAST) "}]}}",
 		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n");
 }
 
@@ -240,6 +274,7 @@ int main(void)
 		cmocka_unit_test(a_neighbour_without_a_name_is_no_host),
 		cmocka_unit_test(a_host_that_routes_is_a_host),
 		cmocka_unit_test(a_neighbour_of_two_protocols_is_one),
+		cmocka_unit_test(a_port_that_is_heard_twice_is_one_cable),
 		cmocka_unit_test(what_is_excluded_is_left_out),
 		cmocka_unit_test(hosts_are_no_switches),
 		cmocka_unit_test(names_fit_with_and_without_a_domain),
