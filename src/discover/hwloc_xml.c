@@ -482,7 +482,11 @@ static int parse(struct reader *reader, const char *text, size_t bytes)
 	XML_SetCharacterDataHandler(reader->parser, on_text);
 	XML_SetEntityDeclHandler(reader->parser, on_entity);
 	status = XML_Parse(reader->parser, text, (int)bytes, 1);
-	if (!reader->result && status != XML_STATUS_OK)
+	if (!reader->result && status != XML_STATUS_OK &&
+	    XML_GetErrorCode(reader->parser) == XML_ERROR_JUNK_AFTER_DOC_ELEMENT)
+		fail(reader, -EINVAL,
+		     "something follows the topology: where it is another machine's, give the file of one alone", "");
+	else if (!reader->result && status != XML_STATUS_OK)
 		fail(reader, XML_GetErrorCode(reader->parser) == XML_ERROR_NO_MEMORY ? -ENOMEM : -EINVAL,
 		     XML_ErrorString(XML_GetErrorCode(reader->parser)), "");
 	XML_ParserFree(reader->parser);

@@ -215,7 +215,7 @@ static int define_node(struct reader *reader, const char *at, bool is_switch)
 /* `[1][ext 3](…) "S-…"[7](…) # …` of the current node. */
 static int take_port(struct reader *reader, const char *line)
 {
-	char label[WIRING_LABEL_BYTES], id[ID_BYTES];
+	char label[WIRING_LABEL_BYTES], far_label[WIRING_LABEL_BYTES] = "", id[ID_BYTES];
 	const char *at = line + strcspn(line, "]\"#");
 	uint32_t other;
 
@@ -225,10 +225,12 @@ static int take_port(struct reader *reader, const char *line)
 	at += strcspn(at, "\"#");
 	if (!take_quoted(&at, id, sizeof(id)))
 		return wrong(reader, at, "the other end's \"S-…\" or \"H-…\"");
+	if (*at == '[')
+		snprintf(far_label, sizeof(far_label), "%.*s", (int)strspn(at + 1, "0123456789"), at + 1);
 	other = find_node(reader, id);
 	if (reader->current == UINT32_MAX || other == UINT32_MAX)
 		return 0;
-	return too_many(reader, wiring_link(reader->wiring, reader->current, other, rate_in(line), label, ""),
+	return too_many(reader, wiring_link(reader->wiring, reader->current, other, rate_in(line), label, far_label),
 			"cables");
 }
 

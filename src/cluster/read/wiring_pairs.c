@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SLOW_BPS = 125000000 };
 
@@ -20,6 +21,19 @@ static bool belongs(const struct wiring *wiring, uint32_t machine)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- pairs */
+
+static int compare_ports(const struct wiring_link *a, const struct wiring_link *b)
+{
+	int order = strcmp(a->label, b->label);
+
+	return order ? order : strcmp(a->far_label, b->far_label);
+}
+
+/* What says the same of a cable: of the ports at both ends. */
+static bool is_again(const struct wiring_link *a, const struct wiring_link *b)
+{
+	return a->from == b->from && a->to == b->to && a->label[0] && a->far_label[0] && !compare_ports(a, b);
+}
 
 static int compare_links(const void *a, const void *b)
 {
@@ -36,7 +50,25 @@ static int compare_links(const void *a, const void *b)
 		return high1 < high2 ? -1 : 1;
 	if (first->from != second->from)
 		return first->from < second->from ? -1 : 1;
+	if (compare_ports(first, second))
+		return compare_ports(first, second);
 	return (first > second) - (first < second);
+}
+
+/* Several hosts' dumps of one fabric, or a file that was written twice, have each cable more than once. */
+static size_t leave_out_again(const struct wiring_link **links, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct wiring_link **last = kept ? &links[kept - 1] : NULL;
+
+		if (!last || !is_again(*last, links[i]))
+			links[kept++] = links[i];
+		else if (links[i]->rate_Bps > (*last)->rate_Bps)
+			*last = links[i];
+	}
+	return kept;
 }
 
 /* The links of one end of a pair, of those that are sorted; *ret_count of them. */
@@ -122,6 +154,7 @@ static bool counts(const struct wiring *wiring, const struct wiring_link *link, 
 static void collect(const struct wiring_link **links, size_t count, struct wiring_pairs *ret)
 {
 	qsort(links, count, sizeof(const struct wiring_link *), compare_links);
+	count = leave_out_again(links, count);
 	for (size_t i = 0, next; i < count; i = next) {
 		struct wiring_pair pair = pair_of(&links[i], 1);
 

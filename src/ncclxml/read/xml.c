@@ -210,7 +210,14 @@ int ncclxml_document_read(const char *text, size_t bytes, struct ncclxml_documen
 		enum XML_Error error = XML_GetErrorCode(parse.parser);
 
 		parse.error = error == XML_ERROR_NO_MEMORY ? -ENOMEM : -EINVAL;
-		diag_set(diag, line_of(parse.parser), column_of(parse.parser), "not XML: %s", XML_ErrorString(error));
+		if (error == XML_ERROR_JUNK_AFTER_DOC_ELEMENT)
+			diag_set(
+				diag, line_of(parse.parser), column_of(parse.parser),
+				"something follows what the file began with: where it is another machine's, give the file of "
+				"one alone");
+		else
+			diag_set(diag, line_of(parse.parser), column_of(parse.parser), "not XML: %s",
+				 XML_ErrorString(error));
 	}
 	XML_ParserFree(parse.parser);
 	comment_drop(&parse);

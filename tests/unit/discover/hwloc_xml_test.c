@@ -123,6 +123,7 @@ static void what_is_wrong_is_said_with_its_line(void **state)
 		{ "<topology><object type=\"Bridge\" bridge_type=\"0-1\"/></topology>", "without its buses", 1 },
 		{ "<topology><object type=\"OSDev\"/></topology>", "without a name", 1 },
 		{ "<topology>\n<object type=\"Machine\">\n</topology>", "mismatched", 3 },
+		{ "<topology/>\n<topology/>\n", "another machine's, give the file of one alone", 2 },
 		{ "<!DOCTYPE topology [<!ENTITY a \"aaaa\">]>\n<topology/>", "entity", 1 },
 	};
 

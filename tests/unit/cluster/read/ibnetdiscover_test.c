@@ -56,6 +56,24 @@ static void headings_and_full_information_are_read(void **state)
 }
 
 /* Named before the host had a name: they would else be one host on all leaves. */
+/* Each host's dump is of the whole fabric. A host's two adapters have a port 1 each. */
+static void dumps_of_several_hosts_are_of_one_fabric(void **state)
+{
+#define FABRIC                                                                                           \
+	"Switch\t4 \"S-1\"\t\t# \"leaf1\" base port 0 lid 1\n[1]\t\"H-a\"[1](a) # \"n1 mlx5_0\" 4xEDR\n" \
+	"[2]\t\"H-b\"[1](b) # \"n1 mlx5_1\" 4xEDR\n[3]\t\"H-c\"[1](c) # \"n2 mlx5_0\" 4xEDR\n"           \
+	"Ca\t1 \"H-a\"\t\t# \"n1 mlx5_0\"\n[1](a)\t\"S-1\"[1]\t\t# lid 2 lmc 0 \"leaf1\" lid 1 4xEDR\n"  \
+	"Ca\t1 \"H-b\"\t\t# \"n1 mlx5_1\"\n[1](b)\t\"S-1\"[2]\t\t# lid 3 lmc 0 \"leaf1\" lid 1 4xEDR\n"  \
+	"Ca\t1 \"H-c\"\t\t# \"n2 mlx5_0\"\n[1](c)\t\"S-1\"[3]\t\t# lid 4 lmc 0 \"leaf1\" lid 1 4xEDR\n"
+	static const char means[] = "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n"
+				    "host n2 leaf=leaf1 rate=100Gbit/s\n";
+
+	(void)state;
+	declared_means(FABRIC, NULL, means);
+	declared_means(FABRIC FABRIC "# of n2\n" FABRIC, NULL, means);
+#undef FABRIC
+}
+
 static void localhost_is_no_host(void **state)
 {
 	(void)state;
@@ -99,6 +117,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(adapters_of_a_host_are_one_host),
 		cmocka_unit_test(headings_and_full_information_are_read),
+		cmocka_unit_test(dumps_of_several_hosts_are_of_one_fabric),
 		cmocka_unit_test(localhost_is_no_host),
 		cmocka_unit_test(a_link_without_a_rate_has_none),
 		cmocka_unit_test(aggregation_in_switches_is_no_host),

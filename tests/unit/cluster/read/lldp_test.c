@@ -181,6 +181,10 @@ static void a_port_that_is_heard_twice_is_one_cable(void **state)
 			FAST) "},{" HEARS_AT("eth1", "leaf1", "ifname", "swp2",
 					     FAST) "},{" HEARS_AT("bond0", "leaf1", "ifname", "swp1", "unknown") "}]}}",
 		NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n");
+	/* A file to which everything was written twice. */
+#define TOLD "{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1", FAST) "}}}"
+	declared_means(TOLD TOLD, NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=100Gbit/s\n");
+#undef TOLD
 	/* Heard first without its rate; numbers for names. */
 	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS_AT(
 			       "br0", "leaf1", "local", "513", "unknown") "},{" HEARS_AT("eth0", "leaf1", "local",

@@ -71,6 +71,7 @@ static void what_is_not_xml_is_refused_with_its_line(void **state)
 	refuse("<a>\n", 4, 0, "not XML");
 	refuse("<a\0b/>", 6, 0, "not XML");
 	refuse("<a x=\"1\" x=\"2\"/>", 16, 1, "not XML: duplicate attribute");
+	refuse("<a/>\n<a/>", 9, 2, "another machine's, give the file of one alone");
 	refuse("<a>\n<b>\xff</b></a>", 14, 2, "not XML");
 }
 
