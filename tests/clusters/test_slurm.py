@@ -32,12 +32,12 @@ class Slurm(unittest.TestCase):
     def put(self, name, text="exit 0\n"):
         """A program that notes how it was called, and does what the text says."""
         program = self.work / name
-        program.write_text(f"#!/bin/sh\nprintf '%s ' {name} \"$@\" >>{self.calls}; echo >>{self.calls}\n{text}")
+        program.write_text(f"#!/bin/sh\n{{ printf '%s ' {name} \"$@\"; echo; }} >>{shlex.quote(str(self.calls))}\n{text}")
         program.chmod(0o755)
 
     def run_script(self, name, shell="sh", **variables):
         """The script itself, but for where it looks for programs.  Slurm starts a prolog or an epilog without a PATH."""
-        text = (SLURM / name).read_text().replace("/usr/local/bin:/usr/bin:/bin", f"{self.work}:/usr/bin:/bin")
+        text = (SLURM / name).read_text().replace("/usr/local/bin:/usr/bin:/bin", shlex.quote(f"{self.work}:/usr/bin:/bin"))
         script = self.work / f"{name}.run"
         script.write_text(text)
         env = {n: v for n, v in os.environ.items() if not PLUGIN_OF.match(n)}

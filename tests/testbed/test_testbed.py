@@ -571,6 +571,7 @@ class Running(unittest.TestCase):
             os.setuid(nobody)
         os.chmod(self.folder.name, 0o777)
         command = self.command(PAIR, ["sh", "-c", "hostname; ls /sys/class/net"])
+        os.chmod(self.file, 0o644)
         if subprocess.run(["test", "-x", TESTBED], preexec_fn=demote, check=False).returncode != 0:
             self.skipTest("an ordinary user cannot read this folder")
         done = subprocess.run(command, preexec_fn=demote, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
