@@ -29,6 +29,11 @@ else
 WERROR ?= 0
 endif
 
+# make divides names at blanks, and the recipes quote them so.
+ifneq ($(words $(subst ', ,x$(CURDIR)x$(O)x)),1)
+$(error The path '$(CURDIR)', or O='$(O)', has a blank or a quotation mark, which make cannot handle: use another folder)
+endif
+
 # What says what it makes makes the folder for it, too.
 ifeq ($(V),1)
 Q :=
@@ -176,8 +181,8 @@ tests: $(UNIT) $(CONF) $(STANDIN) $(STANDIN_LIBS) $(FUZZ_REPLAY)
 
 # ---------------------------------------------------------------------------------------------------------------- rules
 
-# Objects are rebuilt when the compiler or its flags change.  -Werror is not part of this: it changes no object.
-FLAGS_NOW := $(shell $(CC) --version 2>/dev/null | head -n 1) $(shell $(CC) -dumpmachine 2>/dev/null) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
+# Objects are rebuilt when the compiler or its flags change.  -Werror and the folder are not part of this: they change no object.
+FLAGS_NOW := $(shell $(CC) --version 2>/dev/null | head -n 1) $(shell $(CC) -dumpmachine 2>/dev/null) $(CC) $(filter-out -ffile-prefix-map=%,$(ALL_CFLAGS)) $(ALL_LDFLAGS)
 $(O)/flags: FORCE
 	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || \
 		printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
