@@ -191,7 +191,8 @@ $(O)/obj/tests/%.o: INCLUDES += -Itests -Iperf
 $(O)/obj/perf/%.o: INCLUDES += -Iperf
 $(O)/obj/%.o: %.c $(O)/flags
 	$(say) CC $<
-	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(INCLUDES) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(INCLUDES) -MMD -MP -c -o $@ $< || \
+		{ CC='$(CC)' LOOK_ONLY=1 .ci/deps $(DEPS_BUILD); exit 1; }
 
 # The archives are made anew: an object whose source is gone must not stay in them.
 $(LIB): $(call objects,$(LIB_SRC))

@@ -6,14 +6,15 @@ SUITE ?= bullseye
 
 .PHONY: wheel
 wheel: $(if $(SUITE),,$(PLUGIN) $(COMMAND) $(BENCH_PROGRAMS)) ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: for this system and its libraries)
+	+$(Q)$(if $(SUITE),:,$(after_deps) $(PLUGIN) $(COMMAND))
 	@mkdir -p '$(O)'; PYTHON='$(PYTHON)' packaging/build-wheel '$(O)/wheel' '$(VERSION)' '$(O)' '$(SUITE)'
 
 .PHONY: debian
-debian: ## Debian packages in O/debian: the plugin, the command, tributaryd
+debian: deps-debian ## Debian packages in O/debian: the plugin, the command, tributaryd
 	@packaging/build-debian '$(O)/debian' '$(VERSION)'
 
 .PHONY: rpm
-rpm: ## the same as rpm packages in O/rpm
+rpm: deps-rpm ## the same as rpm packages in O/rpm
 	@packaging/build-rpm '$(O)/rpm' '$(VERSION)'
 
 .PHONY: modulefile
