@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests, and the gates: rules that the tree itself must keep.
 
-# TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side:
+# TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  EXCEPT: not those whose name this
+# regular expression finds.  JOBS: programs side by side:
 # more than cores, for most of them wait more than they compute.
 TIMEOUT ?= 240
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
+EXCEPT ?=
 RUN := tests/gates/run-tests
 GATES := check-abi check-imports check-layers check-circles check-size check-license check-words check-docs check-gates
 # In a sanitized or fault build the plugin imports other things, and the texts are the same: no gates.
@@ -83,7 +85,7 @@ model_args = $(if $(GATES),'model/messages=CC='\''$(CC)'\'' tests/model/check' '
 
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' --except '$(EXCEPT)' $(test_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
