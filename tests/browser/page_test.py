@@ -153,6 +153,16 @@ class EveryPage(InBrowser):
             self.assertGreaterEqual(min(self.browser.execute_script(SIZES)), 9)
             self.assert_words_stand_apart()
 
+    def test_a_telephone_shows_all_of_the_picture_and_what_stands_out(self):
+        self.cdp("setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+        self.browser.refresh()
+        for _ in self.views():
+            stage = self.find("#stage").rect
+            self.assertLessEqual(stage["x"] + stage["width"], 390)
+            for sign in self.shown(".drawing .sign .pill"):
+                self.assertTrue(stage["x"] <= sign.rect["x"] and sign.rect["x"] + sign.rect["width"] <= stage["x"] + stage["width"])
+                self.assertTrue(stage["y"] <= sign.rect["y"] and sign.rect["y"] + sign.rect["height"] <= stage["y"] + stage["height"])
+
     def test_keys_reach_every_part_and_move_the_picture(self):
         parts, in_reach = (self.all(f".drawing .link{of}, .drawing .vertex{of}") for of in ("", '[tabindex="0"][aria-label]:not([aria-label=""])'))
         self.assertGreater(len(parts), 0)
@@ -613,6 +623,15 @@ class Simulation(EveryPage):
         self.picture("simulate-phases")
         self.click("#as-table")
         self.assertEqual(len(self.shown("table.phases tbody tr")), sum(1 + len(span["links"]) for span in spans))
+
+    def test_a_load_over_time_has_the_colour_of_its_height(self):
+        self.show(self.names()[1])
+        paths = self.shown('.drawing > path[class^="band-"]')
+        self.assertGreater(len({path.get_attribute("class") for path in paths}), 1)
+        for path in paths:
+            band = int(path.get_attribute("class").split("-")[1])
+            share = self.browser.execute_script("return arguments[0].getBBox().height", path) / 22
+            self.assertEqual(sum(share >= step - 0.005 for step in (0.2, 0.4, 0.6, 0.85)), band)
 
     def test_hovering_a_switch_shows_what_its_uplink_carries(self):
         case = self.data()["cases"][0]

@@ -37,7 +37,7 @@ let shown = -1, box, full, whole, svg;
 
 /*
  * A word that would be less than this many pixels high is drawn larger, and left out where it has no room: those of more weight
- * come first, and the least has to fit nearly as it is. It stays within the box that it stands in, and off all others and the links.
+ * come first, and the least has to fit nearly as it is. "nic:mlx5_0" becomes "mlx5_0" where that is needed. It stays within the box that it stands in, and off all others and the links.
  */
 const LEAST_PX = 9.05, labels = new Map();
 const offsetOf = (node) => node.closest("[data-side]")?.dataset.side.split(" ").map(Number) ?? [0, 0];
@@ -58,7 +58,8 @@ const labelsOf = (drawing) => {
 			const middle = { left: (at.left + at.right) / 2, top: (at.top + at.bottom) / 2 };
 			const isAround = (one) => isIn({ ...middle, right: middle.left, bottom: middle.top }, one);
 			const end = { start: at.left, end: at.right }[node.matches("text") ? getComputedStyle(text).textAnchor : ""] ?? middle.left;
-			return { node, at, x: end, y: middle.top, size: parseFloat(getComputedStyle(text).fontSize), around: solid.filter(isAround),
+			const name = node.matches(".name") ? node.textContent : "", short = name.replace(/^(nic|net|switch|bridge):(0000:)?/, "");
+			return { node, name, short, at, x: end, y: middle.top, size: parseFloat(getComputedStyle(text).fontSize), around: solid.filter(isAround),
 				off: node.matches(".sign") ? [] : solid.filter((one) => !isAround(one)), weight: weights.findIndex((of) => node.matches(of)) };
 		}).sort((a, b) => a.weight - b.weight || b.size - a.size);
 };
@@ -72,11 +73,19 @@ const legible = () => {
 		labels.set(svg, labelsOf(svg));
 	const all = labels.get(svg), isSmall = all.some((label) => label.size * scale < LEAST_PX);
 	const page = { left: full.x, right: full.x + full.width, top: full.y, bottom: full.y + full.height };
-	for (const { node, at, x, y, size, around, off, weight } of all) {
-		const k = Math.max(1, LEAST_PX / (size * scale)), [dx, dy] = offsetOf(node);
-		const larger = { left: x - (x - at.left) * k, right: x + (at.right - x) * k, top: y - (y - at.top) * k, bottom: y + (at.bottom - y) * k };
-		const now = k === 1 ? at : [page, ...around].reduce(into, larger), isClear = (one) => !isOver(now, one);
-		const fits = !isSmall || ((k === 1 || ((weight < 4 || k < 1.4) && around.every((one) => isIn(now, one)) && off.every(isClear))) && (taken.every(isClear) || node.closest(".many")));
+	const place = ({ node, at, x, y, size, around, off, weight }, part) => {
+		const k = Math.max(1, LEAST_PX / (size * scale)), wide = k * part, isClear = (one) => !isOver(now, one);
+		const larger = { left: x - (x - at.left) * wide, right: x + (at.right - x) * wide, top: y - (y - at.top) * k, bottom: y + (at.bottom - y) * k };
+		const now = k === 1 ? at : [page, ...around].reduce(into, larger);
+		return { k, larger, now, fits: !isSmall || ((k === 1 || ((weight < 4 || k < 1.4) && around.every((one) => isIn(now, one)) && off.every(isClear))) &&
+			(taken.every(isClear) || node.closest(".many"))) };
+	};
+	for (const label of all) {
+		const { node, name, short, x, y } = label, [dx, dy] = offsetOf(node), isCut = short !== name;
+		const whole = place(label, 1), cut = !whole.fits && isCut ? place(label, short.length / name.length) : whole;
+		const { k, larger, now, fits } = cut.fits ? cut : whole;
+		if (isCut)
+			node.textContent = fits && !whole.fits ? short : name;
 		node.classList.toggle("crowded", !fits);
 		if (k > 1)
 			node.setAttribute("transform", `translate(${x - dx + now.left - larger.left} ${y - dy + now.top - larger.top}) scale(${

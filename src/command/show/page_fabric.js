@@ -277,10 +277,12 @@ const drawTimeline = (one, links, first, y0) => {
 	const lines = [...alike.values()], end = y0 + 26 + LINE * lines.length;
 	const line = ([{ link, points, spans }, ...others], i) => {
 		const y = y0 + 26 + LINE * i + 16, { capacity_Bps, load } = links.get(link);
-		const steps = points.map(([s, Bps], k) => `H${at(s).toFixed(1)}V${(y + HIGH * (1 - Math.min(1, Bps / capacity_Bps))).toFixed(1)}H${
-			at(points[k + 1]?.[0] ?? one.time_s).toFixed(1)}`);
+		/* Of each step of the colours a path, which may have many parts. */
+		const parts = points.map(([s, Bps], k) => [Math.min(1, Bps / capacity_Bps), at(s), at(points[k + 1]?.[0] ?? one.time_s)]);
+		const steps = LOADS.map((_, band) => parts.filter(([share]) => share > 0 && loadBand(share) === band).map(([share, from, to]) =>
+			`M${from.toFixed(1)} ${y + HIGH}V${(y + HIGH * (1 - share)).toFixed(1)}H${to.toFixed(1)}V${y + HIGH}Z`).join(""));
 		return [words(0, y - 5, `${link}${others.length ? " and others alike" : ""}: ${digits(100 * load)} %`),
-			rect(0, y, WIDTH, HIGH, { class: "trough" }), make("path", { class: `band-${loadBand(load)}`, d: `M0 ${y + HIGH}${steps.join("")}V${y + HIGH}Z` }),
+			rect(0, y, WIDTH, HIGH, { class: "trough" }), steps.map((d, band) => d && make("path", { class: `band-${band}`, d })).filter(Boolean),
 			spans.map((span) => band(span, y + HIGH + 2 + STRIP * span.k, STRIP - 1))];
 	};
 	const ticks = (isNarrow ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [make("path", { class: "tick", d: `M${WIDTH * part} ${top + 20}V${end}` }),

@@ -77,7 +77,7 @@ const capacity = (of) => {
 const withUnit = (words) => words === "?" ? words : words + " GB/s";
 const percent = (share) => Math.floor(share * 100 + 0.01) + " %";
 const FOUR = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, roundingMode: "halfEven", useGrouping: false }); /* as printf */
-const digits = (value) => FOUR.format(value);
+const digits = (value) => FOUR.format(Number(value.toPrecision(12)));
 const time = (s) => s >= 1 ? digits(s) + " s" : s >= 1e-3 ? digits(s * 1e3) + " ms" : digits(s * 1e6) + " us";
 const rate = (Bps) => Bps === null ? "-" : digits(Bps / 1e9) + " GB/s";
 const size = (bytes) => {

@@ -101,8 +101,9 @@ const showReport = () => {
 	};
 	const rowOf = (name, lists) => {
 		const parts = lists.map(partsOf), values = parts.map((of) => of.reduce((sum, part) => sum + part, 0));
-		return { name, values, parts: parts.map((of) => of.map((part, k) => [part, kinds[k][1]])), strong: false, note: values.length > 1 ? timesAsFast(...values) : "",
-			texts: values.map((value, k) => sides.length > 1 ? `${names[k]}: ${time(value)}` : time(value)),
+		const medians = lists.map((list, k) => list.every((rank) => rank.steps) ? list.reduce((sum, rank) => sum + rank.step_median_s, 0) / list.length : values[k]);
+		return { name, values, parts: parts.map((of) => of.map((part, k) => [part, kinds[k][1]])), strong: false, note: values.length > 1 ? timesAsFast(...medians) : "",
+			texts: medians.map((median, k) => sides.length > 1 ? `${names[k]}: ${time(median)}` : time(median)),
 			more: kinds.map(([kind], k) => [kind, parts.map((of) => time(of[k])).join(", then ")]) };
 	};
 	const ranks = data.ranks.map((rank) => [rank.name, sides.map((side) => side.ranks.find((one) => one.name === rank.name))]).filter(([, all]) => all.every(Boolean));
@@ -116,7 +117,7 @@ const showReport = () => {
 	const sums = data.collectives.map((one) => ({ name: `${one.collective}${one.bytes_most ? `, up to ${size(one.bytes_most)}` : ""}`, values: [one.time_s],
 		texts: [`${time(one.time_s)}, ${one.count} times`], note: "", strong: false }));
 	const isTrace = rows.length > 0, drawn = isTrace ? rows : sums;
-	const legend = isTrace ? [...kinds.map(([kind, className]) => [`stream ${className}`, kind]), [null, `a step of each rank${sides.length > 1 ? ": before, and after below it" : ""}`]] :
+	const legend = isTrace ? [...kinds.map(([kind, className]) => [`stream ${className}`, kind]), [null, `a step: its median in words, its mean as a bar${sides.length > 1 ? "; before, and after below it" : ""}`]] :
 		[[null, "time in collectives of each kind and size, over all ranks"]];
 	return { title, summary: isTrace ? `${data.ranks.length} ranks` : "NCCL Inspector", views: [{ note: more, tables: collectives,
 		drawing: drawn.length ? drawPairs(drawn, legend, true) : scene(1, [], []),
