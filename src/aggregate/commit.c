@@ -8,9 +8,12 @@
  */
 #include "aggregate/group.h"
 #include "aggregate/aggregators.h"
+#include "aggregate/pipeline.h"
 #include "base/sys.h"
 
 #include <errno.h>
+
+_Static_assert((int)PIPELINE_COMMITS == (int)COMMIT_OPEN, "the pipeline commits as many calls at a time");
 
 /* One operation's, on its way. */
 struct agreement {

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/gain.h"
 
+#include "aggregate/gain_nccl.h"
+#include "aggregate/pipeline.h"
 #include "aggregate/schedule.h"
 #include "base/minmax.h"
 #include "base/sys.h"
 #include "tributary/cluster.h"
 
-/* LEAST: where both fill the same links it takes up to 1.4 times as long as a ring (perf/run collnet8). */
-enum { PERMILLE = 1000, LEAST_PERMILLE = 1500, MOST_PERMILLE = 2000, LEAST_HOSTS = 3 };
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PERMILLE = 1000, LEAST_HOSTS = 3 };
 
 /* The numbers of the group's leaves, by the cluster's switches. */
 struct leaves {
@@ -92,36 +96,160 @@ static void group_of(const struct cluster *cluster, const struct gain_job *job, 
 	}
 }
 
-/* Each host sends and receives as much, and so does each leaf, whose ring comes in and goes out once. 0: not known. */
-static double ring_s_per_B(const struct schedule_group *group)
-{
-	double share = 2.0 * ((double)group->member_count - 1) / (double)group->member_count;
-	uint64_t slowest_Bps = 0;
+/* -------------------------------------------------------------------------------------------------------- one order */
 
-	for (size_t i = 0; i < group->member_count; i++)
-		slowest_Bps = min_known_u64(slowest_Bps, group->nodes[i].rate_Bps);
-	for (size_t i = 0; group->leaf_count > 1 && i < group->leaf_count; i++) {
-		slowest_Bps = min_known_u64(slowest_Bps, group->uplink_out_Bps[i]);
-		slowest_Bps = min_known_u64(slowest_Bps, group->uplink_in_Bps[i]);
-	}
-	return slowest_Bps ? share / (double)slowest_Bps : 0;
+/* A leaf's nodes: hosts first, the fastest first. */
+struct leaf {
+	uint64_t out_Bps, in_Bps, rates_Bps[SCHEDULE_NODES_MAX];
+	uint16_t nodes[SCHEDULE_NODES_MAX]; /* of the group that is given: a member of each host, and aggregators */
+	uint16_t hosts, count;
+};
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return (a < b) - (a > b);
 }
 
-unsigned gain_of_group(struct schedule_group *group)
+static int compare_leaves(const void *a, const void *b)
 {
-	double ring = ring_s_per_B(group), ratio;
-	struct schedule_loads loads;
-	struct schedule *schedule;
+	const struct leaf *first = a, *second = b;
+	int order = compare(first->hosts, second->hosts);
 
-	schedule_leave_aggregators(group);
-	if (group->member_count < LEAST_HOSTS || !(ring > 0) || schedule_new(group, &schedule) < 0)
-		return 0;
-	schedule_loads(schedule, &loads);
+	if (!order)
+		order = compare(first->count, second->count);
+	if (!order)
+		order = compare(first->out_Bps, second->out_Bps);
+	if (!order)
+		order = compare(first->in_Bps, second->in_Bps);
+	for (size_t i = 0; !order && i < first->count; i++)
+		order = compare(first->rates_Bps[i], second->rates_Bps[i]);
+	return order;
+}
+
+/* Behind those of its kind that are as fast. */
+static void add_to_leaf(struct leaf *leaf, size_t node, uint64_t rate_Bps, bool aggregator)
+{
+	size_t first = aggregator ? leaf->hosts : 0, at = leaf->count++;
+
+	if (!aggregator)
+		leaf->hosts++;
+	for (; at > first && leaf->rates_Bps[at - 1] < rate_Bps; at--) {
+		leaf->rates_Bps[at] = leaf->rates_Bps[at - 1];
+		leaf->nodes[at] = leaf->nodes[at - 1];
+	}
+	leaf->rates_Bps[at] = rate_Bps;
+	leaf->nodes[at] = (uint16_t)node;
+}
+
+/* Members come before aggregators. */
+static void fill_leaves(const struct schedule_group *group, struct leaf *leaves)
+{
+	uint64_t rates_Bps[SCHEDULE_NODES_MAX] = { 0 };
+	bool is_there[SCHEDULE_NODES_MAX] = { false };
+
+	for (size_t i = 0; i < group->leaf_count; i++) {
+		leaves[i].out_Bps = group->uplink_out_Bps[i];
+		leaves[i].in_Bps = group->uplink_in_Bps[i];
+	}
+	for (size_t i = 0; i < group->node_count; i++)
+		rates_Bps[group->nodes[i].host] = max_u64(rates_Bps[group->nodes[i].host], group->nodes[i].rate_Bps);
+	for (size_t i = 0; i < group->node_count; i++) {
+		const struct schedule_node *node = &group->nodes[i];
+
+		if (node->lost || is_there[node->host])
+			continue;
+		is_there[node->host] = true;
+		add_to_leaf(&leaves[node->leaf], i, rates_Bps[node->host], node->aggregator);
+	}
+}
+
+/* ret_host: of each host of the group, which member of *ret it is. */
+static void add_nodes(const struct schedule_group *group, const struct leaf *leaves, bool aggregators,
+		      struct schedule_group *ret, uint16_t *ret_host)
+{
+	for (size_t leaf = 0; leaf < group->leaf_count; leaf++)
+		for (size_t i = aggregators ? leaves[leaf].hosts : 0;
+		     i < (aggregators ? leaves[leaf].count : leaves[leaf].hosts); i++) {
+			ret_host[group->nodes[leaves[leaf].nodes[i]].host] = (uint16_t)ret->node_count;
+			add_node(ret, (uint16_t)leaf, leaves[leaf].rates_Bps[i], aggregators);
+		}
+}
+
+/*
+ * The same group, a member for each host, leaf by leaf: equal for all orders in which its hosts and leaves may come, as the schedule's
+ * ties go by the order.
+ */
+static int put_in_order(const struct schedule_group *group, struct schedule_group *ret, uint16_t *ret_host)
+{
+	struct leaf *leaves = sys_zalloc(group->leaf_count * sizeof(*leaves));
+
+	if (!leaves)
+		return -ENOMEM;
+	fill_leaves(group, leaves);
+	qsort(leaves, group->leaf_count, sizeof(*leaves), compare_leaves);
+	ret->leaf_count = group->leaf_count;
+	for (size_t i = 0; i < group->leaf_count; i++) {
+		ret->uplink_out_Bps[i] = leaves[i].out_Bps;
+		ret->uplink_in_Bps[i] = leaves[i].in_Bps;
+	}
+	add_nodes(group, leaves, false, ret, ret_host);
+	add_nodes(group, leaves, true, ret, ret_host);
+	sys_free(leaves);
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- the gain */
+
+static int find_times(const struct schedule_group *group, const uint16_t *order, const struct pipeline_engine *engine,
+		      struct gain *ret)
+{
+	struct gain_nccl nccl = { 0 };
+	struct schedule *schedule = NULL;
+	int r = schedule_new(group, &schedule);
+
+	if (r == 0)
+		r = gain_nccl_find(group, schedule, order, &nccl);
+	if (r == 0)
+		r = pipeline_find(group, engine, &ret->aggregation_s_per_B);
 	schedule_free(schedule);
-	ratio = loads.slowest_s_per_B > 0 ? ring / loads.slowest_s_per_B * PERMILLE : 0;
-	if (ratio < LEAST_PERMILLE)
+	if (r == -EINVAL) /* no rate is known */
 		return 0;
-	return ratio < MOST_PERMILLE ? (unsigned)ratio : MOST_PERMILLE;
+	ret->ring_s_per_B = nccl.ring_s_per_B;
+	ret->tree_s_per_B = nccl.tree_s_per_B;
+	return r;
+}
+
+int gain_find(const struct schedule_group *group, const uint16_t *order, const struct pipeline_engine *engine,
+	      struct gain *ret)
+{
+	struct pipeline_engine today = pipeline_engine_today();
+	uint16_t host[SCHEDULE_NODES_MAX] = { 0 }, members[SCHEDULE_NODES_MAX];
+	struct schedule_group *groups = sys_zalloc(2 * sizeof(*groups)), *ordered = groups + 1;
+	double faster;
+	int r;
+
+	*ret = (struct gain){ .permille = 0 };
+	if (!groups)
+		return -ENOMEM;
+	groups[0] = *group;
+	schedule_leave_aggregators(&groups[0]);
+	r = put_in_order(&groups[0], ordered, host);
+	for (size_t i = 0; r == 0 && i < ordered->member_count; i++)
+		members[i] = order ? host[order[i]] : (uint16_t)i;
+	if (r == 0 && ordered->member_count >= LEAST_HOSTS)
+		r = find_times(ordered, members, engine ? engine : &today, ret);
+	sys_free(groups);
+	faster = ret->ring_s_per_B < ret->tree_s_per_B ? ret->ring_s_per_B : ret->tree_s_per_B;
+	if (r == 0 && ret->aggregation_s_per_B > 0)
+		ret->permille = (unsigned)(faster / ret->aggregation_s_per_B * PERMILLE);
+	return r;
+}
+
+unsigned gain_of_group(const struct schedule_group *group)
+{
+	struct gain gain;
+
+	return gain_find(group, NULL, NULL, &gain) < 0 ? 0 : gain.permille;
 }
 
 unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job)

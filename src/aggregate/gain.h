@@ -1,30 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What aggregation in the hosts brings a job for large operations: from the cluster file, what its host's cards move, and
- * how many hosts the job has. An estimate for the graph file; the engine counts for itself. Pure.
+ * Whether aggregation gains, and how much: the one answer for the plugin, its tuner and all commands. Of a large AllReduce (64 MiB and
+ * more), by what every member knows; docs/design/aggregation.md, Gain, has the formula and how far it is to be trusted. Pure, and
+ * the same bits on every machine and for every order of hosts and leaves.
  */
 #ifndef TRIBUTARY_AGGREGATE_GAIN_H
 #define TRIBUTARY_AGGREGATE_GAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct cluster;
 struct schedule_group;
+struct pipeline_engine;
+
+enum { GAIN_LEAST_PERMILLE = 1500 }; /* from which aggregation is used without being asked for */
+
+/* Seconds for each byte of one rank's buffer, one rank on each host. */
+struct gain {
+	double ring_s_per_B, tree_s_per_B; /* NCCL's, in the order given */
+	double aggregation_s_per_B;
+	unsigned permille; /* of the rate of NCCL's faster one; 0: not known, or fewer than three hosts */
+};
+
+/*
+ * order: hosts of the group in NCCL's order, or NULL for leaf by leaf, the best that there is. engine NULL: today's. Members of one host
+ * count as one. Aggregators that are not lost are used, but for those that bring too little (schedule_leave_aggregators). -ENOMEM,
+ * and all that is not known is 0.
+ */
+int gain_find(const struct schedule_group *group, const uint16_t *order, const struct pipeline_engine *engine,
+	      struct gain *ret);
+/* Of today's engine, leaf by leaf. 0 also if there is no memory. */
+unsigned gain_of_group(const struct schedule_group *group);
 
 struct gain_job {
 	const char *host_name; /* of this host */
 	size_t host_count;     /* 0: not known, so all of the cluster's */
 	uint64_t rate_Bps;     /* of a host's cards, where the cluster does not say; 0: not known */
 };
-
-/*
- * How many thousandths of a ring's rate: the time of a ring whose hosts are in the order of their leaves, over that of
- * the aggregation, by the slowest link of each. The job is taken to be on as few leaves as hold it, this host's first. 0:
- * no gain worth it (less than half as much again), or nothing is known.
- */
+/* The same of a job on as few leaves of the cluster as hold it, this host's first; 0 without a cluster. */
 unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job);
-/* The same of members whose places are known. Aggregators that bring too little are marked lost. */
-unsigned gain_of_group(struct schedule_group *group);
+
+static inline bool gain_is_enough(unsigned permille)
+{
+	return permille >= GAIN_LEAST_PERMILLE;
+}
 
 #endif

@@ -114,7 +114,7 @@ unsigned group_gain(const struct group *group, bool assumed)
 		plan->nodes[i].lost = false;
 	gain = gain_of_group(plan);
 	sys_free(plan);
-	return gain;
+	return gain_is_enough(gain) ? gain : 0;
 }
 
 void group_find_facts(struct group *group)

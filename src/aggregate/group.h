@@ -388,7 +388,7 @@ void group_close(struct group *group);
 void group_free(struct group *group);
 
 /* group.c */
-/* By gain_of_group(). assumed: aggregators that are not yet used count as well. 0 also if there is no memory. */
+/* By gain_of_group(), 0 below what is enough. assumed: aggregators that are not yet used count as well. 0 also if there is no memory. */
 unsigned group_gain(const struct group *group, bool assumed);
 /* Bit i: aggregator i is used, and brings too little. All members come to the same. */
 int group_choose(const struct group *group, uint32_t *ret_left);

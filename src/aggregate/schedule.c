@@ -506,6 +506,18 @@ double schedule_leaf_share(const struct schedule *schedule, unsigned leaf)
 	return leaf < schedule->group.leaf_count ? (double)schedule->leaves[leaf].weight / WHOLE : 0;
 }
 
+double schedule_node_rate_Bps(const struct schedule *schedule, unsigned node)
+{
+	for (size_t i = 0; i < schedule->place_count; i++) {
+		const struct place *place = &schedule->places[i];
+
+		if (place->aggregator == node ||
+		    (node < schedule->group.member_count && place->host == schedule->group.nodes[node].host))
+			return schedule->problem[i].rate_Bps;
+	}
+	return (double)schedule->group.nodes[node].rate_Bps; /* too slow to be a place */
+}
+
 double schedule_node_share(const struct schedule *schedule, unsigned node)
 {
 	for (size_t i = 0; i < schedule->place_count; i++) {

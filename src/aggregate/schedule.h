@@ -85,6 +85,8 @@ size_t schedule_segment_least_bytes(uint64_t slowest_Bps);
 /* The share of all bytes that each leaf roots, and each node aggregates in its leaf; sums to 1. For people and tests. */
 double schedule_leaf_share(const struct schedule *schedule, unsigned leaf);
 double schedule_node_share(const struct schedule *schedule, unsigned node);
+/* What the schedule takes the NIC of a node's host to carry: what its members say, or the hosts' median. */
+double schedule_node_rate_Bps(const struct schedule *schedule, unsigned node);
 
 /*
  * Marks all aggregators lost if they are together too slow to be worth what they cost (docs/design/aggregation.md, Shares); none if

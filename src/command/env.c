@@ -192,8 +192,8 @@ static int find_cluster(const struct params *params, struct cluster **ret, struc
 }
 
 /*
- * Whether the cluster file promises that aggregation beats a ring. From this host's leaf it does not go: all hosts of
- * the job are to come to the same.
+ * Whether the cluster file promises enough. From this host's leaf it does not go: all hosts of the job are to come to the
+ * same.
  */
 static bool promises_gain(const struct params *params, struct env *env)
 {
@@ -218,12 +218,14 @@ static bool promises_gain(const struct params *params, struct env *env)
 	cluster_free(cluster);
 	if (env->gain_permille)
 		snprintf(env->collnet, sizeof(env->collnet),
-			 "the cluster file promises %.2f times the rate of a ring for large AllReduces",
-			 env->gain_permille / 1e3);
+			 "by the cluster file, aggregation is %.2f times as fast as NCCL's ring or tree for large "
+			 "AllReduces%s",
+			 env->gain_permille / 1e3,
+			 gain_is_enough(env->gain_permille) ? "" : ", below the limit of 1.5");
 	else
 		snprintf(env->collnet, sizeof(env->collnet),
-			 "the cluster file promises no gain worth it (1.5 times the rate of a ring in leaf order)");
-	return env->gain_permille != 0;
+			 "the cluster file has no rates, or the job fewer than three hosts, so no gain is known");
+	return gain_is_enough(env->gain_permille);
 }
 
 static bool wants_collnet(const struct params *params, const char *wish, struct env *env)
@@ -240,6 +242,8 @@ static bool wants_collnet(const struct params *params, const char *wish, struct 
 		why = "it is wanted";
 	else if (!params->tuner || (tuner && *tuner && !steer_settings_names_us(tuner)))
 		why = "the tuner that knows where it pays is not in use";
+	else if (params->net == NET_CHOICE_VERBS)
+		why = "it would switch GPUDirect RDMA off, which TRIBUTARY_NET=verbs may have";
 	else if (params->net == NET_CHOICE_AUTO && has_active_rdma_port())
 		why = "NCCL's own RDMA transport carries the network";
 	else
@@ -278,6 +282,7 @@ int env_make(const struct command_call *call, struct env *ret)
 	add_half(&env, "NCCL_NET_PLUGIN", PLUGIN_NAME, "'s network half, and no communicator gets channels");
 	note_topology(&env);
 	env.has_collnet = wants_collnet(&params, command_value(call, "collnet"), &env);
+	env.loses_gdr = env.has_collnet && params.net == NET_CHOICE_VERBS;
 	if (env.has_collnet)
 		add(&env, "NCCL_COLLNET_ENABLE", "1");
 	status = add_tuning(call, &env);
@@ -293,7 +298,7 @@ void env_explain(const struct env *env, const char *before, FILE *out)
 	for (size_t i = 0; i < env->note_count; i++)
 		fprintf(out, "%s%s\n", before, env->notes[i]);
 	fprintf(out, "%sNCCL_COLLNET_ENABLE is %s: %s%s\n", before, env->has_collnet ? "set" : "left as it is",
-		env->collnet, env->has_collnet ? " (it switches GPUDirect RDMA off)" : "");
+		env->collnet, env->loses_gdr ? " (it switches GPUDirect RDMA off)" : "");
 }
 
 /* In single quotes wherever a shell might see more than letters in it. */
@@ -354,11 +359,12 @@ const struct command command_env = {
 	.group = COMMAND_JOBS,
 	.operands = "",
 	.help = "what to export so that NCCL uses the plugin",
-	.about = "In a shell: eval \"$(tributary env)\". It names both halves of the plugin, NCCL_ENV_PLUGIN and "
-		 "NCCL_NET_PLUGIN, the folder of its library where the loader does not look by itself, and, where "
-		 "the cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find "
-		 "before it loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment "
-		 "says what that means. It has to be the same on every host of the job.",
+	.about =
+		"In a shell: eval \"$(tributary env)\". It names both halves of the plugin, NCCL_ENV_PLUGIN and "
+		"NCCL_NET_PLUGIN, the folder of its library where the loader does not look by itself, and, where "
+		"the cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find "
+		"before it loads plugins. With TRIBUTARY_NET=verbs it is left, as it would switch GPUDirect RDMA off. "
+		"What is set already stays, and a comment says what that means. It has to be the same on every host of the job.",
 	.options = { ENV_OPTION_COLLNET, ENV_OPTION_TUNING, COMMAND_OPTION_JSON },
 	.example = "eval \"$(tributary env)\"",
 	.run = run,

@@ -24,7 +24,8 @@ struct env {
 	size_t note_count;
 	bool has_collnet;               /* NCCL_COLLNET_ENABLE is among them */
 	char collnet[ENV_REASON_BYTES]; /* why, or why not: a clause */
-	unsigned gain_permille;         /* by which aggregation beats a ring, says the cluster file; 0: it does not */
+	unsigned gain_permille;         /* of the rate of NCCL's ring or tree, by aggregation; 0: not known */
+	bool loses_gdr;                 /* the network is RDMA, of which collnet would lose GPUDirect */
 };
 
 #define ENV_OPTION_COLLNET                                                                                             \

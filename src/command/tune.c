@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tributary tune`: which algorithm and protocol NCCL takes for each collective and size on our channels, and why. */
+#include "aggregate/gain.h"
 #include "command/command.h"
 
 #include "command/answer.h"
@@ -145,13 +146,15 @@ static void print_summary(const struct channels_tuned lines[SIZES], FILE *out)
 static void print_collnet(const struct channels_collnet *collnet, FILE *out)
 {
 	if (!collnet->on && collnet->has_file)
-		fputs("collnet: off, because the cluster file promises no gain worth it (1.5 times the rate of a "
-		      "ring in leaf order)\n",
-		      out);
+		fprintf(out,
+			"collnet: off, as large AllReduces have %.2f times the rate of NCCL's ring or tree by the "
+			"cluster file, and less than 1.5 is not used\n",
+			collnet->gain_permille / 1000.0);
 	else if (!collnet->on)
 		fputs("collnet: off, as without NCCL_COLLNET_ENABLE=1 (--collnet, --cluster)\n", out);
-	else if (collnet->gain_permille)
-		fprintf(out, "collnet: on; large AllReduces at %.2f times a ring's rate, by the cluster file\n",
+	else if (gain_is_enough(collnet->gain_permille))
+		fprintf(out,
+			"collnet: on; large AllReduces at %.2f times the rate of NCCL's ring or tree, by the cluster file\n",
 			collnet->gain_permille / 1000.0);
 	else
 		fputs("collnet: on; it is not known to gain, and a ring is taken for what is large\n", out);

@@ -128,7 +128,7 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 		log_info(LOG_TUNING,
 			 "Tributary, communicator %016" PRIx64
 			 ": large AllReduces are aggregated, by the cluster file %.2f "
-			 "times as fast as a ring",
+			 "times as fast as NCCL's ring or tree",
 			 comm_id, look.collnet.gain_permille / PERMILLE);
 	if (look.edits)
 		say_what_is_done(comm_id, &look);

@@ -5,6 +5,7 @@
  */
 #include "simulate/aggregation.h"
 
+#include "aggregate/gain.h"
 #include "aggregate/schedule.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -204,5 +205,57 @@ int simulate_aggregation(struct simulate_build *build)
 			r = simulate_aggregation_by_steps(build, &aggregation);
 		sys_free(aggregation.arrays);
 	}
+	return r;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- gain */
+
+/* Leaves below switches that bound nothing: more is not known to the engine. */
+static bool has_one_level(const struct simulate_fabric *fabric)
+{
+	bool is_one = fabric->rail_count == 1 && !fabric->row_count;
+
+	for (size_t i = 0; i < fabric->switch_count; i++) {
+		const struct simulate_switch *above = fabric->switches[i].parent == SIMULATE_NONE
+							      ? NULL
+							      : &fabric->switches[fabric->switches[i].parent];
+
+		is_one = is_one && (!above || above->parent == SIMULATE_NONE ||
+				    (isinf(above->capacity_Bps[0]) && isinf(above->capacity_Bps[1])));
+	}
+	return is_one;
+}
+
+static int find_gain(const struct simulate_job *job, const struct simulate_aggregation *aggregation, bool by_leaf,
+		     struct gain *ret)
+{
+	struct schedule_group *group = sys_zalloc(sizeof(*group));
+	uint16_t order[SCHEDULE_MEMBERS_MAX];
+	int r;
+
+	if (!group)
+		return -ENOMEM;
+	for (size_t i = 0; i < job->host_count; i++)
+		order[i] = (uint16_t)i;
+	simulate_aggregation_group(aggregation, job->host_count, group);
+	r = gain_find(group, by_leaf ? NULL : order, NULL, ret);
+	sys_free(group);
+	return r;
+}
+
+int simulate_gain(const struct simulate_fabric *fabric, const struct simulate_job *job, bool by_leaf, struct gain *ret)
+{
+	const struct simulate_build build = { .fabric = fabric, .job = job };
+	struct simulate_aggregation aggregation;
+	int r;
+
+	*ret = (struct gain){ .permille = 0 };
+	if (job->collective != SIMULATE_ALLREDUCE || job->bytes < SIMULATE_GAIN_LEAST_BYTES || too_many(&build) ||
+	    !has_one_level(fabric))
+		return 0;
+	r = aggregation_init(&build, 0, &aggregation);
+	if (r == 0)
+		r = find_gain(job, &aggregation, by_leaf, ret);
+	sys_free(aggregation.arrays);
 	return r;
 }

@@ -37,6 +37,10 @@ struct simulate_aggregation {
 int simulate_aggregation_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
 			       size_t leaf_count, double *ret_s_per_B);
 
+struct schedule_group;
+/* What the engine would know. At most SCHEDULE_MEMBERS_MAX hosts and SCHEDULE_AGGREGATORS_MAX aggregators; *ret is all zero before. */
+void simulate_aggregation_group(const struct simulate_aggregation *aggregation, size_t host_count,
+				struct schedule_group *ret);
 int simulate_aggregation_by_steps(struct simulate_build *build, const struct simulate_aggregation *aggregation);
 /*
  * What it takes alone, worked out from as many calls as fill the links and go on for a while: the cost does not depend on

@@ -6,21 +6,13 @@
  */
 #include "simulate/aggregation.h"
 
+#include "aggregate/pipeline.h"
 #include "aggregate/schedule.h"
 #include "base/sys.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-
-enum {
-	/* A host's inputs on their way at once: so many or, to aggregators, this part of its calls in flight. */
-	ABREAST = 16,
-	ABREAST_PART = 4,
-	CONFIRM_OPEN = 4,
-	/* What a word waits behind at the two NICs it crosses: what pace lets be in flight there (80 KiB each). */
-	WORD_BEHIND_BYTES = 160 << 10
-};
 
 struct steps {
 	struct simulate_build *build;
@@ -47,6 +39,23 @@ static double known_rate(double rate_Bps)
 	return isinf(rate_Bps) ? 0 : rate_Bps;
 }
 
+void simulate_aggregation_group(const struct simulate_aggregation *aggregation, size_t host_count,
+				struct schedule_group *ret)
+{
+	ret->member_count = host_count;
+	ret->node_count = ret->host_count = aggregation->place_count;
+	ret->leaf_count = aggregation->leaf_count;
+	for (size_t i = 0; i < aggregation->place_count; i++)
+		ret->nodes[i] =
+			(struct schedule_node){ .host = (uint16_t)i,
+						.leaf = (uint16_t)aggregation->places[i].leaf,
+						.rate_Bps = (uint64_t)known_rate(aggregation->places[i].rate_Bps),
+						.aggregator = aggregation->places[i].aggregator };
+	for (size_t i = 0; i < aggregation->leaf_count; i++)
+		ret->uplink_out_Bps[i] = ret->uplink_in_Bps[i] =
+			(uint64_t)known_rate(aggregation->leaves[i].uplink_Bps);
+}
+
 static int make_schedule(struct steps *steps)
 {
 	struct schedule_group *group = sys_zalloc(sizeof(*group));
@@ -54,18 +63,7 @@ static int make_schedule(struct steps *steps)
 
 	if (!group)
 		return -ENOMEM;
-	group->member_count = steps->host_count;
-	group->node_count = group->host_count = steps->aggregation->place_count;
-	group->leaf_count = steps->aggregation->leaf_count;
-	for (size_t i = 0; i < steps->aggregation->place_count; i++)
-		group->nodes[i] = (struct schedule_node){ .host = (uint16_t)i,
-							  .leaf = (uint16_t)steps->aggregation->places[i].leaf,
-							  .rate_Bps = (uint64_t)known_rate(
-								  steps->aggregation->places[i].rate_Bps),
-							  .aggregator = steps->aggregation->places[i].aggregator };
-	for (size_t i = 0; i < steps->aggregation->leaf_count; i++)
-		group->uplink_out_Bps[i] = group->uplink_in_Bps[i] =
-			(uint64_t)known_rate(steps->aggregation->leaves[i].uplink_Bps);
+	simulate_aggregation_group(steps->aggregation, steps->host_count, group);
 	r = schedule_new(group, &steps->schedule);
 	sys_free(group);
 	return r;
@@ -200,7 +198,7 @@ static size_t abreast_to_aggregators(const struct steps *steps)
 {
 	double in_flight = steps->operation_bytes / steps->segment_bytes * (double)steps->in_flight;
 
-	return (size_t)fmax(1, round(in_flight / ABREAST_PART));
+	return (size_t)fmax(1, round(in_flight / PIPELINE_ABREAST_PART));
 }
 
 static int steps_init(struct steps *steps)
@@ -215,10 +213,11 @@ static int steps_init(struct steps *steps)
 	steps->segment_bytes = (double)schedule_segment_bytes(steps->schedule, (size_t)fmax(1, steps->operation_bytes),
 							      schedule_segment_least_bytes(slowest_Bps(steps)));
 	steps->in_flight = build->settings->in_flight > 1 ? build->settings->in_flight : 1;
-	steps->word_s = steps->latency_s + (slowest_Bps(steps) ? WORD_BEHIND_BYTES / (double)slowest_Bps(steps) : 0);
+	steps->word_s = steps->latency_s +
+			(slowest_Bps(steps) ? PIPELINE_COMMIT_BEHIND_BYTES / (double)slowest_Bps(steps) : 0);
 	for (size_t i = 0; i < steps->aggregation->place_count; i++)
 		steps->served |= steps->aggregation->places[i].aggregator;
-	steps->abreast = steps->served ? abreast_to_aggregators(steps) : ABREAST;
+	steps->abreast = steps->served ? abreast_to_aggregators(steps) : PIPELINE_ABREAST;
 	steps->arrays = sys_zalloc_arrays(
 		(struct sys_array[]){ SYS_ARRAY(steps->inputs, hosts),
 				      SYS_ARRAY(steps->sums, steps->aggregation->leaf_count),
@@ -283,8 +282,9 @@ static int agree(struct steps *steps, uint32_t *words)
 				r = flow_after(network, words[i], before[i], 0);
 			if (r == 0)
 				r = flow_after(network, words[i], before[from], steps->word_s);
-			if (r == 0 && places == 1 && steps->call >= CONFIRM_OPEN && steps->in_flight >= CONFIRM_OPEN)
-				r = flow_after(network, words[i], through(steps, steps->call - CONFIRM_OPEN)[from],
+			if (r == 0 && places == 1 && steps->call >= PIPELINE_COMMITS &&
+			    steps->in_flight >= PIPELINE_COMMITS)
+				r = flow_after(network, words[i], through(steps, steps->call - PIPELINE_COMMITS)[from],
 					       steps->word_s);
 		}
 	}

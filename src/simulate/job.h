@@ -87,6 +87,15 @@ int simulate_run(const struct simulate_fabric *fabric, const struct simulate_job
 		 struct simulate_result *ret, struct diag *diag);
 void simulate_result_fini(struct simulate_result *result);
 
+/*
+ * What aggregate/gain.h says of the job: the answer that the plugin goes by, beside what is simulated. by_leaf: NCCL's order is leaf by
+ * leaf, else the job's. With algorithm SIMULATE_AGGREGATORS aggregators are in it. All 0: it is no AllReduce of so many bytes, the
+ * fabric has rails, machines or rates above its leaves' uplinks, or there are more hosts than the engine takes. -ENOMEM.
+ */
+#define SIMULATE_GAIN_LEAST_BYTES (64 << 20)
+struct gain;
+int simulate_gain(const struct simulate_fabric *fabric, const struct simulate_job *job, bool by_leaf, struct gain *ret);
+
 /* What a message is for, step by step; pipelined, bytes of all phases are on their way at once. */
 enum simulate_phase {
 	SIMULATE_NO_PHASE,       /* pipelined, or nothing is sent */

@@ -63,8 +63,6 @@ int simulate_send(struct simulate_build *build, struct simulate_end from, struct
 size_t simulate_ring_steps(const struct simulate_build *build);
 size_t simulate_tree_steps(const struct simulate_build *build);
 size_t simulate_aggregation_steps(const struct simulate_build *build);
-/* Of NCCL's first or second tree over so many hosts; SIMULATE_NONE: the root. */
-uint32_t simulate_tree_parent(uint32_t node, uint32_t count, bool second);
 int simulate_ring(struct simulate_build *build);
 int simulate_tree(struct simulate_build *build);
 int simulate_aggregation(struct simulate_build *build);

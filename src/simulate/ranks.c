@@ -2,6 +2,7 @@
 /* Groups of ranks, what they send over which links, and what that costs. */
 #include "simulate/ranks_internal.h"
 
+#include "aggregate/gain_nccl.h"
 #include "base/sys.h"
 #include "simulate/job_internal.h"
 
@@ -109,9 +110,9 @@ static int add_trees(struct ranks_model *model, const struct ranks_group *group,
 
 	for (int second = 0; second < 2; second++)
 		for (uint32_t i = 0; r == 0 && i < group->count; i++) {
-			uint32_t parent = simulate_tree_parent(i, (uint32_t)group->count, second);
+			uint32_t parent = gain_nccl_tree_parent(i, (uint32_t)group->count, second);
 
-			if (parent == SIMULATE_NONE)
+			if (parent == GAIN_NCCL_NO_PARENT)
 				continue;
 			r = add_edge(model, group->places[i], group->places[parent], phase, 0.5);
 			if (r == 0)
@@ -274,7 +275,7 @@ static void cross(struct ranks_model *model, double *load_B, uint32_t from, uint
 		uint32_t at = climb ? up : down, parent = switches[at].parent;
 
 		*(climb ? &up : &down) = parent;
-		if (parent == SIMULATE_NONE)
+		if (parent == GAIN_NCCL_NO_PARENT)
 			continue;
 		uplinks_B[2 * (size_t)at + (climb ? SIMULATE_UP : SIMULATE_DOWN)] += weight;
 		model->steps++;

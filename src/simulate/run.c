@@ -2,6 +2,7 @@
 /* Jobs to flows, and what became of them. */
 #include "simulate/job.h"
 
+#include "aggregate/pipeline.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "simulate/job_internal.h"
@@ -13,10 +14,10 @@
 struct simulate_settings simulate_defaults(void)
 {
 	return (struct simulate_settings){
-		.latency_s = 10e-6,
+		.latency_s = PIPELINE_LATENCY_NS / 1e9,
 		.pieces = 2,
 		.chunk_bytes = 512 << 10,
-		.in_flight = 8,
+		.in_flight = PIPELINE_CALLS,
 		.steps_most = 50000,
 		.window_steps = 400000,
 	};

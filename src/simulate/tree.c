@@ -2,13 +2,10 @@
 /*
  * NCCL's double binary tree over the hosts: two trees, each for half of the bytes, in which (but for few) a host that
  * passes on in one has no children in the other. Bytes go up in chunks, are summed, and come down again.
- *
- * The first tree, for n nodes: node 0 is the root. The parent of node i > 0 with lowest set bit b is (i - b) + 2b if i has
- * that bit free and the result is below n, which is (i ^ b) | 2b, else i - b. The second tree is the first one with nodes
- * counted from the end if n is even, and shifted by one if it is odd.
  */
 #include "simulate/job_internal.h"
 
+#include "aggregate/gain_nccl.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -21,47 +18,17 @@ enum { MANY_HOSTS = 256, FIRST_FLOWS = 16384 };
 
 struct tree {
 	size_t count;
-	uint32_t *parent; /* the one block of all of these; SIMULATE_NONE: the root */
+	uint32_t *parent; /* the one block of all of these; GAIN_NCCL_NO_PARENT: the root */
 	uint32_t *order;  /* every node after its parent */
 	uint32_t *first_child, *next_child;
 	uint32_t *up, *down; /* last flows to the parent, and from it */
 };
 
-static uint32_t parent_in_first(uint32_t node, uint32_t count)
-{
-	uint32_t bit = node & -node, parent = (node ^ bit) | bit << 1;
-
-	if (!node)
-		return SIMULATE_NONE;
-	return parent < count ? parent : node ^ bit;
-}
-
-static uint32_t place_of(uint32_t node, uint32_t count, bool second)
-{
-	if (!second)
-		return node;
-	return count % 2 ? (node + count - 1) % count : count - 1 - node;
-}
-
-static uint32_t node_at(uint32_t place, uint32_t count, bool second)
-{
-	if (!second)
-		return place;
-	return count % 2 ? (place + 1) % count : count - 1 - place;
-}
-
-uint32_t simulate_tree_parent(uint32_t node, uint32_t count, bool second)
-{
-	uint32_t parent = parent_in_first(place_of(node, count, second), count);
-
-	return parent == SIMULATE_NONE ? SIMULATE_NONE : node_at(parent, count, second);
-}
-
 static uint32_t depth_of(const struct tree *tree, uint32_t node)
 {
 	uint32_t depth = 0;
 
-	while (tree->parent[node] != SIMULATE_NONE) {
+	while (tree->parent[node] != GAIN_NCCL_NO_PARENT) {
 		node = tree->parent[node];
 		depth++;
 	}
@@ -90,13 +57,13 @@ static int tree_init(struct tree *tree, size_t count, bool second)
 	tree->up = tree->next_child + count;
 	tree->down = tree->up + count;
 	for (uint32_t i = 0; i < count; i++) {
-		tree->parent[i] = simulate_tree_parent(i, (uint32_t)count, second);
+		tree->parent[i] = gain_nccl_tree_parent(i, (uint32_t)count, second);
 		tree->first_child[i] = SIMULATE_NONE;
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t parent = tree->parent[i];
 
-		if (parent == SIMULATE_NONE)
+		if (parent == GAIN_NCCL_NO_PARENT)
 			continue;
 		tree->next_child[i] = tree->first_child[parent];
 		tree->first_child[parent] = i;
@@ -163,7 +130,7 @@ static int add_chunk(struct simulate_build *build, size_t rail, struct tree *tre
 		uint32_t node = tree->order[i], parent = tree->parent[node];
 
 		r = pass_on(build, rail, parent, node, bytes, first, &tree->down[node]);
-		if (r == 0 && tree->parent[parent] == SIMULATE_NONE)
+		if (r == 0 && tree->parent[parent] == GAIN_NCCL_NO_PARENT)
 			r = after_children(build, tree, parent, tree->down[node]);
 		else if (r == 0)
 			r = flow_after(build->network, tree->down[node], tree->down[parent],
@@ -213,7 +180,7 @@ static int add_pipes(struct simulate_build *build, size_t rail, struct tree *tre
 			struct simulate_end node = simulate_nth(build, i, rail), parent;
 
 			simulate_cross_rows(build, build->job->hosts[i], SIMULATE_TREES, 1);
-			if (tree->parent[i] == SIMULATE_NONE)
+			if (tree->parent[i] == GAIN_NCCL_NO_PARENT)
 				continue;
 			parent = simulate_nth(build, tree->parent[i], rail);
 			simulate_cross_way(build, node, parent, 1);

@@ -111,10 +111,11 @@ size_t channels_hops(const struct channels *channels, enum plan_pattern pattern,
  */
 void channels_predict(const struct channels *channels, bool believed, struct predict_communicator *ret);
 
-/* Whether NCCL has our collnet, and how many thousandths of a ring's rate it then has (aggregate/gain.h). */
+/* Whether NCCL has our collnet, and how many thousandths of the rate of NCCL's ring or tree it then has (aggregate/gain.h). */
 struct channels_collnet {
 	bool on;       /* --collnet, or the file promises a gain, as for `tributary env` and the plugin */
 	bool has_file; /* --cluster */
+	bool loses_gdr; /* some NIC has GPUDirect RDMA, which NCCL does not use beside collnet */
 	unsigned gain_permille;
 };
 /* --collnet and --cluster, for a communicator on so many hosts. Says on stderr what is wrong. Returns an exit status. */

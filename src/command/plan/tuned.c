@@ -42,6 +42,8 @@ int channels_collnet(const struct command_call *call, const struct channels *cha
 	int status;
 
 	*ret = (struct channels_collnet){ .on = command_given(call, "collnet"), .has_file = file != NULL };
+	for (size_t i = 0; i < request->nic_count; i++)
+		ret->loses_gdr |= channels->topology->vertices[request->nics[i]].nic.gdr;
 	if ((ret->on || file) && node_count < 2)
 		return command_usage_error(call->command->name, "--%s is for communicators on several hosts",
 					   file ? "cluster" : "collnet");
@@ -57,7 +59,8 @@ int channels_collnet(const struct command_call *call, const struct channels *cha
 	for (size_t i = 0; i < request->nic_count; i++)
 		job.rate_Bps += channels->topology->vertices[request->nics[i]].nic.speed_Bps;
 	ret->gain_permille = gain_permille(cluster, &job);
-	ret->on = ret->on || ret->gain_permille;
+	if (gain_is_enough(ret->gain_permille))
+		ret->on = true;
 	cluster_free(cluster);
 	return COMMAND_OK;
 }
@@ -66,10 +69,11 @@ const char *channels_to_set(const struct channels_collnet *collnet, bool is_take
 {
 	if (!collnet->on || !is_taken)
 		return "no setting is needed";
-	if (collnet->gain_permille)
+	if (gain_is_enough(collnet->gain_permille))
 		return "collnet needs NCCL_COLLNET_ENABLE=1, which the plugin sets where TRIBUTARY_CLUSTER names this "
 		       "file on every host";
-	return "set NCCL_COLLNET_ENABLE=1 on every host, which switches GPUDirect RDMA off";
+	return collnet->loses_gdr ? "set NCCL_COLLNET_ENABLE=1 on every host, which switches GPUDirect RDMA off"
+				  : "set NCCL_COLLNET_ENABLE=1 on every host";
 }
 
 void channels_tuner(const struct channels *channels, size_t node_count, const struct channels_collnet *collnet,
@@ -79,7 +83,7 @@ void channels_tuner(const struct channels *channels, size_t node_count, const st
 	struct predict_communicator machine;
 	struct plan_set set = channels->set;
 
-	set.chain_gain_permille = collnet->gain_permille;
+	set.chain_gain_permille = gain_is_enough(collnet->gain_permille) ? collnet->gain_permille : 0;
 	predict_of_machine(channels->topology, &channels->request, &machine);
 	predict_tuner_make(&set, rank_count, node_count, machine.sm, NULL, ret);
 	ret->file.cpu = ret->truth.cpu = machine.cpu;

@@ -2,10 +2,15 @@
 /* What follows from the cases of a simulation: whether aggregation gains, and whether the order of ranks matters. */
 #include "command/simulate/simulation.h"
 
+#include "aggregate/schedule.h"
 #include "command/answer.h"
 #include "command/print/units.h"
 
+#include <math.h>
 #include <string.h>
+
+/* By so much another order is worth a word. */
+#define LESS 0.95
 
 void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
 			   size_t text_bytes)
@@ -23,7 +28,7 @@ static bool is_aggregated(const struct simulation *simulation, const struct simu
 	       (one->algorithm == SIMULATE_HIERARCHICAL || one->algorithm == SIMULATE_AGGREGATORS);
 }
 
-/* The fastest with aggregation, or without; order NULL: of any. NULL: there is none. */
+/* The fastest with aggregation, or without, of those of which more is known than a bound; order NULL: of any. NULL: there is none. */
 static const struct simulation_case *fastest(const struct simulation *simulation, bool aggregated, const char *order)
 {
 	const struct simulation_case *best = NULL;
@@ -31,8 +36,8 @@ static const struct simulation_case *fastest(const struct simulation *simulation
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
 
-		if (is_aggregated(simulation, one) == aggregated && (!order || !strcmp(order, one->order_word)) &&
-		    (!best || one->time_s < best->time_s))
+		if (is_aggregated(simulation, one) == aggregated && !one->worst.bound &&
+		    (!order || !strcmp(order, one->order_word)) && (!best || one->time_s < best->time_s))
 			best = one;
 	}
 	return best;
@@ -86,14 +91,37 @@ static void answer_aggregation(const struct simulation *simulation, const struct
 		answer_add(ret, "No difference: aggregation (%s) is as fast as %s, %s; leave it off", mine, theirs,
 			   other);
 	else if (gain < 1)
-		answer_add(ret, "Aggregation gains nothing: %s takes %.2f times as long as %s, %s instead of %s; leave it off",
-			   mine, 1 / gain, theirs, time, other);
-	else
 		answer_add(
 			ret,
-			"Aggregation (%s) is %s%.2f times as fast as %s, %s instead of %s; with TRIBUTARY_CLUSTER `tributary env` "
-			"turns it on where it is 1.5 times as fast as a ring in leaf order",
-			mine, ours->worst.bound ? "at most " : "", gain, theirs, time, other);
+			"Aggregation gains nothing: %s takes %.2f times as long as %s, %s instead of %s; leave it off",
+			mine, 1 / gain, theirs, time, other);
+	else
+		answer_add(ret, "Aggregation (%s) is %.2f times as fast as %s, %s instead of %s", mine, gain, theirs,
+			   time, other);
+	if (gain > 1 && ours->leaf_gain.permille)
+		answer_add(ret, "; `tributary env` expects %.2f, beside ranks leaf by leaf, and turns it on from 1.5",
+			   ours->leaf_gain.permille / 1e3);
+}
+
+/* Where the table has no ranks leaf by leaf: what they bring NCCL alone. */
+static void answer_leaf_order(const struct simulation *simulation, const struct simulation_case *nccl,
+			      struct answer *ret)
+{
+	double leaf_s = fmin(nccl->leaf_gain.ring_s_per_B, nccl->leaf_gain.tree_s_per_B) * simulation->bytes;
+	char time[UNITS_BYTES];
+
+	if (leaf_s > 0 && leaf_s < LESS * nccl->time_s)
+		answer_add(ret, "; ranks leaf by leaf (`tributary cluster order`) should take NCCL alone %s",
+			   units_time(leaf_s, time));
+}
+
+/* Beyond the engine's hosts no time of aggregation is known, only that it is not shorter. */
+static bool is_too_large(const struct simulation *simulation)
+{
+	for (size_t i = 0; i < simulation->case_count; i++)
+		if (simulation->cases[i].worst.bound)
+			return true;
+	return false;
 }
 
 void simulation_answer(const struct simulation *simulation, struct answer *ret)
@@ -102,6 +130,8 @@ void simulation_answer(const struct simulation *simulation, struct answer *ret)
 	const struct simulation_case *best = nccl ? nccl : ours, *worst;
 
 	*ret = (struct answer){ .text = "" };
+	if (!best && is_too_large(simulation))
+		best = &simulation->cases[0];
 	if (!best || best->time_s <= 0) {
 		answer_add(ret, "No difference, whatever is chosen: nothing goes over the network.");
 		return;
@@ -111,14 +141,16 @@ void simulation_answer(const struct simulation *simulation, struct answer *ret)
 		answer_aggregation(simulation, ours, nccl, ret);
 	else
 		answer_one(simulation, best, ret);
+	if (!ours && is_too_large(simulation))
+		answer_add(ret, "; aggregation is for at most %d hosts and %d aggregators", SCHEDULE_MEMBERS_MAX,
+			   SCHEDULE_AGGREGATORS_MAX);
 	if (answer_differs(worst->time_s / best->time_s) && best->order_word[0])
 		answer_add(
 			ret,
 			"; ranks in the order %s take %.2f times as long as in the order %s; `tributary cluster order` "
 			"finds a good one",
 			worst->order_word, worst->time_s / best->time_s, best->order_word);
-	else if (nccl && ours && answer_differs(nccl->time_s / ours->time_s) && nccl->time_s > ours->time_s &&
-		 strcmp(nccl->order_word, "leaf") != 0)
-		answer_add(ret, "; a ring in leaf order (`tributary cluster order`) may bring as much");
+	else if (nccl && strcmp(nccl->order_word, "leaf") != 0)
+		answer_leaf_order(simulation, nccl, ret);
 	answer_add(ret, ".");
 }

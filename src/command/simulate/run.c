@@ -18,6 +18,16 @@ double simulation_load(const struct simulation_case *one, uint32_t link)
 	return is.bytes / is.capacity_Bps / one->time_s;
 }
 
+double simulation_answered_s(const struct simulation *simulation, const struct simulation_case *one)
+{
+	double s_per_B[SIMULATE_ALGORITHM_COUNT] = { [SIMULATE_RING] = one->gain.ring_s_per_B,
+						     [SIMULATE_TREE] = one->gain.tree_s_per_B,
+						     [SIMULATE_HIERARCHICAL] = one->gain.aggregation_s_per_B,
+						     [SIMULATE_AGGREGATORS] = one->gain.aggregation_s_per_B };
+
+	return simulation->gpus > 1 ? 0 : s_per_B[one->algorithm] * simulation->bytes;
+}
+
 static void find_busiest(const struct simulate_fabric *fabric, struct simulation_case *one)
 {
 	static const enum simulation_kind kinds[] = { [SIMULATE_LINK_NIC] = SIMULATION_NICS,
@@ -92,7 +102,12 @@ static int run_case(const struct simulation *simulation, struct simulation_case 
 						 .gpus = simulation->gpus,
 						 .bytes = simulation->bytes,
 						 .seed = i + 1 };
-	status = run_jobs(simulation, one, jobs, false);
+	jobs[0].algorithm = one->algorithm;
+	if (simulation->job_count == 1 && (simulate_gain(&simulation->fabric, jobs, false, &one->gain) < 0 ||
+					   simulate_gain(&simulation->fabric, jobs, true, &one->leaf_gain) < 0))
+		status = command_failed(NULL, ENOMEM, "the gain cannot be worked out");
+	else
+		status = run_jobs(simulation, one, jobs, false);
 	if (status == COMMAND_OK && watched)
 		status = run_jobs(simulation, one, jobs, true);
 	free(jobs);

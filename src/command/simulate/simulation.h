@@ -6,6 +6,7 @@
 #ifndef TRIBUTARY_COMMAND_SIMULATE_SIMULATION_H
 #define TRIBUTARY_COMMAND_SIMULATE_SIMULATION_H
 
+#include "aggregate/gain.h"
 #include "command/simulate/machine.h"
 #include "simulate/job.h"
 
@@ -36,6 +37,7 @@ struct simulation_case {
 	uint32_t busiest[SIMULATION_BUSIEST]; /* the links with the highest load */
 	size_t busiest_count;
 	double most_bytes[SIMULATION_KINDS]; /* on the busiest link of each kind */
+	struct gain gain, leaf_gain;         /* simulate_gain(), in the case's order and by leaf */
 };
 
 struct simulation {
@@ -92,6 +94,8 @@ int simulation_settings(const struct command_call *call, struct simulate_setting
 /* One AllReduce by the options size, algo and order, on the fabric that is there. An exit status. */
 int simulation_case(const struct command_call *call, struct simulation *simulation);
 
+/* By aggregate/gain.h, beside what is simulated; 0: it says nothing of such a case. */
+double simulation_answered_s(const struct simulation *simulation, const struct simulation_case *one);
 /* Of all that a link could have carried in the case's time; 0 where nothing bounds it. */
 double simulation_load(const struct simulation_case *one, uint32_t link);
 const char *simulation_algorithm_word(enum simulate_algorithm algorithm);

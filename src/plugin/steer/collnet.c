@@ -25,11 +25,13 @@ static unsigned gain_for(const struct steer_settings *settings, uint64_t rate_Bp
 	const struct steer_job *job = &settings->job;
 	char host[HOST_NAME_MAX + 1] = "";
 	struct gain_job of = { .host_name = host, .rate_Bps = rate_Bps };
+	unsigned gain;
 
 	(void)gethostname(host, sizeof(host) - 1);
 	if (job->local_size && job->world_size && !is_whole_cluster)
 		of.host_count = (job->world_size + job->local_size - 1) / job->local_size;
-	return gain_permille(plugin_state_cluster(), &of);
+	gain = gain_permille(plugin_state_cluster(), &of);
+	return gain_is_enough(gain) ? gain : 0;
 }
 
 bool steer_collnet_is_offered(const struct params_source *source)
@@ -70,8 +72,9 @@ void steer_collnet_advise(const struct steer_setup *setup)
 		return;
 	gain = steer_collnet_gain(setup);
 	if (gain && !setup->offers_collnet && !setup->settings.wants_collnet)
-		log_info(LOG_INIT,
-			 "Tributary: on this cluster aggregation would be %.2f times as fast as a ring for large "
-			 "AllReduces; NCCL uses it with NCCL_ENV_PLUGIN=tributary and NCCL_COLLNET_ENABLE=1 or unset",
-			 gain / PERMILLE);
+		log_info(
+			LOG_INIT,
+			"Tributary: on this cluster aggregation would be %.2f times as fast as NCCL's ring or tree for "
+			"large AllReduces; NCCL uses it with NCCL_ENV_PLUGIN=tributary and NCCL_COLLNET_ENABLE=1 or unset",
+			gain / PERMILLE);
 }

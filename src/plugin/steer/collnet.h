@@ -16,7 +16,7 @@ bool steer_collnet_is_offered(const struct params_source *source);
 /* Whether NCCL may come to use collnet: it is offered, or the user asks for it. */
 bool steer_collnet_may_come(const struct params_source *source);
 
-/* gain_permille() of this job on this process's cluster; 0 where the network is NCCL's own. */
+/* gain_permille() of this job on this process's cluster; 0 where it is not enough, or the network is NCCL's own. */
 unsigned steer_collnet_gain(const struct steer_setup *setup);
 
 /* Once for the process, after the setup: a line of the log where collnet would gain and NCCL is not to use it. */

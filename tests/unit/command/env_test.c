@@ -141,7 +141,8 @@ static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 	assert_true(has("--collnet on", "NCCL_COLLNET_ENABLE"));
 	set_cluster("100Gbit/s"); /* the uplinks are as wide as a host: a ring crosses each once */
 	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
-	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "no gain"));
+	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "below the limit of 1.5"));
+	assert_true(json_real_value(json_object_get(all, "gain")) < 1);
 	json_decref(all);
 	set_cluster("10Gbit/s");
 	assert_string_equal(variable("", "NCCL_COLLNET_ENABLE", &all), "1");
@@ -149,7 +150,15 @@ static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 	assert_true(json_real_value(json_object_get(all, "gain")) >= 1.5);
 	json_decref(all);
 	assert_int_equal(program_run("run true", PROGRAM_STDERR, text, sizeof(text)), 0);
-	assert_non_null(strstr(text, "tributary: NCCL_COLLNET_ENABLE is set: the cluster file promises 1."));
+	assert_non_null(strstr(text, "tributary: NCCL_COLLNET_ENABLE is set: by the cluster file, aggregation is 1."));
+	assert_null(strstr(text, "GPUDirect")); /* of which our TCP has none */
+	setenv("TRIBUTARY_NET", "verbs", 1);
+	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
+	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "GPUDirect RDMA"));
+	json_decref(all);
+	assert_int_equal(program_run("run --collnet on true", PROGRAM_STDERR, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "it switches GPUDirect RDMA off"));
+	unsetenv("TRIBUTARY_NET");
 	/* As every host of the job sees it: two hosts of one leaf cross no uplink. */
 	setenv("SLURM_JOB_NUM_NODES", "2", 1);
 	assert_false(has("", "NCCL_COLLNET_ENABLE"));

@@ -22,8 +22,8 @@ static char path[] = "/tmp/tributary-collnet-test-XXXXXX";
 /* Two leaves of four hosts and a narrow way between them. */
 static const char two_leaves[] = "tributary-cluster 1\n"
 				 "switch spine\n"
-				 "switch a parent=spine rate=1Gbit/s\nswitch b parent=spine rate=1Gbit/s\n"
-				 "host n[1-4] leaf=a rate=10Gbit/s\nhost n[5-8] leaf=b rate=10Gbit/s\n";
+				 "switch a parent=spine rate=10Mbit/s\nswitch b parent=spine rate=10Mbit/s\n"
+				 "host n[1-4] leaf=a rate=100Mbit/s\nhost n[5-8] leaf=b rate=100Mbit/s\n";
 
 static struct steer_setup setup_of(uint32_t world, uint32_t local, bool wants)
 {

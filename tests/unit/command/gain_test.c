@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All that names the gain of aggregation says the same, on clusters and machines that are drawn: one answer to one question. */
+#include "aggregate/gain.h"
+
+#include "base/log.h"
+#include "command/command.h"
+#include "program.h"
+#include "tributary/cluster.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAWN = 30, TEXT_BYTES = 4096, OUTPUT_BYTES = 1 << 20 };
+
+static uint64_t state = UINT64_C(0x2545f4914f6cdd1d);
+
+static unsigned draw_of(unsigned least, unsigned most)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return least + (unsigned)(state >> 33) % (most - least + 1);
+}
+
+/* Leaves of unlike hosts behind uplinks of unlike rates; some with an aggregator. */
+static size_t draw_cluster(char *text, bool *ret_is_served)
+{
+	unsigned leaves = draw_of(2, 4), rate = draw_of(1, 100), hosts = 0;
+	const char *unit = draw_of(0, 4) ? "Gbit/s" : "Mbit/s";
+	size_t length = (size_t)snprintf(text, TEXT_BYTES, "tributary-cluster 1\nswitch spine\n");
+
+	*ret_is_served = !draw_of(0, 2);
+	for (unsigned leaf = 0; leaf < leaves; leaf++) {
+		unsigned each = draw_of(2, strcmp(unit, "Gbit/s") ? 3 : 8), uplink = 1 + rate * each / draw_of(1, 32);
+
+		length += (size_t)snprintf(text + length, TEXT_BYTES - length,
+					   "switch s%u parent=spine rate=%u%s\nhost n[%u-%u] leaf=s%u rate=%u%s\n",
+					   leaf, uplink, unit, hosts + 1, hosts + each, leaf, rate, unit);
+		if (*ret_is_served)
+			length += (size_t)snprintf(text + length, TEXT_BYTES - length,
+						   "aggregator spare%u:7471 leaf=s%u rate=%u%s\n", leaf, leaf,
+						   rate * draw_of(1, each), unit);
+		hosts += each;
+	}
+	return hosts;
+}
+
+static json_t *json_of(const char *call)
+{
+	static char text[OUTPUT_BYTES];
+	json_t *made;
+
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	made = json_loads(text, 0, NULL);
+	assert_non_null(made);
+	return made;
+}
+
+/* In thousandths; 0: null. */
+static unsigned permille_of(const json_t *of, const char *key)
+{
+	const json_t *value = json_object_get(of, key);
+
+	assert_non_null(value);
+	return json_is_null(value) ? 0 : (unsigned)lround(json_real_value(value) * 1e3);
+}
+
+/* The plugin's, whichever host it is on. */
+static unsigned plugins(const char *text, size_t hosts)
+{
+	struct diag diag = { .text = "" };
+	struct cluster *cluster;
+	char name[16];
+	unsigned permille;
+
+	assert_int_equal(cluster_read(text, strlen(text), &cluster, &diag), 0);
+	snprintf(name, sizeof(name), "n%u", draw_of(1, (unsigned)hosts));
+	permille = gain_permille(cluster, &(struct gain_job){ .host_name = name, .host_count = hosts });
+	cluster_free(cluster);
+	return permille;
+}
+
+static void compare_one(const char *text, const char *path, size_t hosts, bool is_served)
+{
+	static const char *const machines[] = { "dual-root-8gpu", "nvlink-pairs-4gpu", "two-switch-8gpu-sm120" };
+	unsigned permille = plugins(text, hosts), said;
+	char call[1024];
+	json_t *made = json_of("env --json");
+
+	said = permille_of(made, "gain");
+	if (said != permille || (json_object_get(json_object_get(made, "variables"), "NCCL_COLLNET_ENABLE") != NULL) !=
+					gain_is_enough(permille))
+		fail_msg("%s: env says %u, the plugin %u", text, said, permille);
+	json_decref(made);
+	snprintf(call, sizeof(call), "simulate --cluster '%s' --algo %s --order random:%u --size 64M --json", path,
+		 is_served ? "aggregators" : "hierarchical", draw_of(1, 99));
+	made = json_of(call);
+	said = permille_of(json_array_get(json_object_get(made, "cases"), 0), "gain");
+	if (said != permille)
+		fail_msg("%s: simulate says %u, the plugin %u", text, said, permille);
+	json_decref(made);
+	snprintf(call, sizeof(call), "tune --from '%s/topo/%s/machine.topology' --hosts %zu --cluster '%s' --json",
+		 program_source(), machines[draw_of(0, 2)], hosts, path);
+	made = json_of(call);
+	said = permille_of(made, "collnet_gain");
+	if (said != (gain_is_enough(permille) ? permille : 0))
+		fail_msg("%s: tune says %u, the plugin %u", text, said, permille);
+	json_decref(made);
+}
+
+static void one_answer_to_one_question(void **unused)
+{
+	unsigned enough = 0;
+
+	(void)unused;
+	setenv("TRIBUTARY_STATE_DIR", program_folder(), 1); /* no profile */
+	setenv("TRIBUTARY_NET", "tcp", 1);                  /* whatever RDMA there is */
+	unsetenv("NCCL_COLLNET_ENABLE");
+	for (unsigned i = 0; i < DRAWN; i++) {
+		char text[TEXT_BYTES];
+		bool is_served;
+		size_t hosts = draw_cluster(text, &is_served);
+		const char *path = program_put("cluster", text);
+
+		setenv("TRIBUTARY_CLUSTER", path, 1);
+		compare_one(text, getenv("TRIBUTARY_CLUSTER"), hosts, is_served);
+		enough += gain_is_enough(plugins(text, hosts));
+	}
+	assert_in_range(enough, 1, DRAWN - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_answer_to_one_question),
+	};
+
+	return cmocka_run_group_tests(tests, program_find, NULL);
+}
