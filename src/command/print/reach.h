@@ -10,7 +10,7 @@ struct reach {
 	uint64_t rate_Bps;
 };
 
-/* Measured, else nominal; 0: not known. */
+/* Measured, else nominal; 0: not known, or made up. */
 uint64_t reach_rate_Bps(const struct topology_link *link, enum topology_direction direction);
 /*
  * The GPUs whose rate is known, cards in MIG mode once, the narrowest first; none where GPUs are joined by NVLink, which

@@ -174,6 +174,11 @@ static struct topology_link pci_link_of(const struct ncclxml_element *element, u
 	link.pci.generation = known ? generation : 0;
 	link.pci.lanes = lanes >= 1 && lanes <= 32 ? (unsigned)lanes : 0;
 	ncclxml_reader_nominal(&link, ncclmodel_pci_Bps(speed, lanes));
+	/* What NCCL makes up for a speed that it does not know, or for no lanes, is nothing that the slot can. */
+	for (unsigned i = 0; i < 2 && (!known || !lanes) && link.nominal_Bps; i++)
+		link.capacity[i].provenance = TOPOLOGY_ASSUMED;
+	if (!known || !lanes)
+		link.nominal_Bps = 0;
 	return link;
 }
 

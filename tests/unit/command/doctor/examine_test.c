@@ -417,6 +417,12 @@ static void a_gpu_in_a_narrow_slot_is_named(void **state)
 					"rate cpu0>gpu1 11000000000 measured\nrate gpu2>cpu0 3000000000 at_least\n",
 		  DOCTOR_SKIPPED, "gpu1", "is told above" },
 		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "16", "20000"), DOCTOR_GOOD, "machine", "" },
+		/* What NCCL makes up where a file tells no speed is narrow only by chance. */
+		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT(
+			  "gpu1", "cpu0", "16",
+			  "24000") "vertex gpu gpu2\nlink pci gpu2 "
+				   "cpu0\nrate gpu2>cpu0 12000000000 assumed\nrate cpu0>gpu2 12000000000 assumed\n",
+		  DOCTOR_GOOD, "machine", "" },
 		/* More narrow ones than wide ones. */
 		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "4", "6000")
 			  SLOT("gpu2", "cpu0", "4", "6000"),

@@ -128,15 +128,18 @@ static void rates_are_those_that_nccl_computes(void **state)
 		const char *attributes;
 		double GBps;
 		unsigned generation, lanes;
+		enum topology_provenance provenance;
 	} cases[] = {
-		{ "link_speed=\"\" link_width=\"0\"", 12, 0, 0 },
-		{ "link_speed=\"16.0 GT/s\" link_width=\"16\"", 12, 0, 16 },
-		{ "link_speed=\"16 GT/s\" link_width=\"8\"", 12, 4, 8 },
-		{ "link_speed=\"2.5 GT/s PCIe\" link_width=\"120\"", 22.5, 1, 0 },
-		{ "link_speed=\"64.0 GT/s PCIe\" link_width=\"16\"", 96, 6, 16 },
-		{ "link_speed=\"16 GT/s\"", 0, 0, 0 },
-		{ "link_width=\"16\"", 0, 0, 0 },
-		{ "", 0, 0, 0 },
+		{ "link_speed=\"\" link_width=\"0\"", 12, 0, 0, TOPOLOGY_ASSUMED },
+		{ "link_speed=\"\" link_width=\"4\"", 3, 0, 4, TOPOLOGY_ASSUMED },
+		{ "link_speed=\"8 GT/s\" link_width=\"0\"", 12, 3, 0, TOPOLOGY_ASSUMED },
+		{ "link_speed=\"16.0 GT/s\" link_width=\"16\"", 12, 0, 16, TOPOLOGY_ASSUMED },
+		{ "link_speed=\"16 GT/s\" link_width=\"8\"", 12, 4, 8, TOPOLOGY_NOMINAL },
+		{ "link_speed=\"2.5 GT/s PCIe\" link_width=\"120\"", 22.5, 1, 0, TOPOLOGY_NOMINAL },
+		{ "link_speed=\"64.0 GT/s PCIe\" link_width=\"16\"", 96, 6, 16, TOPOLOGY_NOMINAL },
+		{ "link_speed=\"16 GT/s\"", 0, 0, 0, TOPOLOGY_UNKNOWN },
+		{ "link_width=\"16\"", 0, 0, 0, TOPOLOGY_UNKNOWN },
+		{ "", 0, 0, 0, TOPOLOGY_UNKNOWN },
 	};
 
 	(void)state;
@@ -151,8 +154,10 @@ static void rates_are_those_that_nccl_computes(void **state)
 			 cases[i].attributes);
 		machine_read(text, &topology);
 		link = link_between(&topology, "gpu:0000:01:00.0", "cpu0");
-		assert_int_equal(link->nominal_Bps, GBPS(cases[i].GBps));
-		assert_int_equal(link->capacity[0].provenance, cases[i].GBps > 0 ? TOPOLOGY_NOMINAL : TOPOLOGY_UNKNOWN);
+		assert_int_equal(link->capacity[0].rate_Bps, GBPS(cases[i].GBps));
+		assert_int_equal(link->capacity[1].provenance, cases[i].provenance);
+		assert_int_equal(link->nominal_Bps,
+				 cases[i].provenance == TOPOLOGY_NOMINAL ? link->capacity[0].rate_Bps : 0);
 		assert_int_equal(link->pci.generation, cases[i].generation);
 		assert_int_equal(link->pci.lanes, cases[i].lanes);
 		topology_fini(&topology);
