@@ -41,7 +41,7 @@ class Slurm(unittest.TestCase):
         script = self.work / f"{name}.run"
         script.write_text(text)
         env = {n: v for n, v in os.environ.items() if not PLUGIN_OF.match(n)}
-        env.update(PATH=f"{self.work}:{env['PATH']}", **variables)
+        env.update(PATH=f"{self.work}:{env['PATH']}", LC_ALL="C", **variables)  # bash complains of a locale that is not there
         if name in ("prolog", "epilog"):
             del env["PATH"]
         return subprocess.run([shutil.which(shell), script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
