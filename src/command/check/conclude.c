@@ -17,6 +17,7 @@ struct hosts {
 	const json_t *at;
 	size_t count;
 	struct check_report report;
+	int16_t (*errors)[CHECK_HOSTS_MAX][CHECK_INTERFACES_MAX]; /* [count]: from, to, its interface */
 };
 /* Some of the hosts. */
 struct set {
@@ -93,6 +94,9 @@ __attribute__((format(printf, 5, 6))) static void find(struct hosts *hosts, cons
 	va_end(args);
 	bar = strrchr(both, '|');
 	finding = &report->at[report->count++];
+	/* The worst first; of two alike the order stays. */
+	for (; finding > report->at && finding[-1].severity < severity; finding--)
+		*finding = finding[-1];
 	*finding = (struct check_finding){ .check = check, .severity = severity };
 	snprintf(finding->subject, sizeof(finding->subject), "%s", subject);
 	for (char *at = finding->subject; *at; at++)
@@ -200,7 +204,7 @@ static const char *setting(const struct hosts *hosts, size_t i, const char *key)
 {
 	const char *text = json_string_value(json_object_get(json_object_get(facts_of(hosts, i), "settings"), key));
 
-	return !json_is_object(facts_of(hosts, i)) ? NULL : text ? text : "unset";
+	return json_is_object(facts_of(hosts, i)) && !text ? "unset" : text;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- each host */
@@ -319,9 +323,7 @@ static void look_at_files(struct hosts *hosts)
 
 static int by_value(const void *a, const void *b)
 {
-	const double *first = a, *second = b;
-
-	return (*first > *second) - (*first < *second);
+	return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
 /* Against the median: the host that asks need not be one of them. */
@@ -384,6 +386,13 @@ static void look_at_interfaces(struct hosts *hosts)
 
 /* ------------------------------------------------------------------------------------------------------- between hosts */
 
+static size_t interface_count(const struct hosts *hosts, size_t i)
+{
+	size_t count = json_array_size(json_object_get(facts_of(hosts, i), "interfaces"));
+
+	return count < CHECK_INTERFACES_MAX ? count : CHECK_INTERFACES_MAX;
+}
+
 static const json_t *interface_of(const struct hosts *hosts, size_t i, json_int_t number)
 {
 	return json_array_get(json_object_get(facts_of(hosts, i), "interfaces"), (size_t)number);
@@ -403,7 +412,8 @@ struct attempt {
 	json_int_t host, from, to, error, packet;
 };
 
-static bool read_attempt(const json_t *host, size_t k, struct attempt *ret)
+/* Of what there is. */
+static bool read_attempt(const struct hosts *hosts, const json_t *host, size_t k, struct attempt *ret)
 {
 	const json_t *entry = json_array_get(json_object_get(host, "reach"), k);
 
@@ -412,42 +422,51 @@ static bool read_attempt(const json_t *host, size_t k, struct attempt *ret)
 		json_integer_value(json_array_get(entry, 2)), json_integer_value(json_array_get(entry, 3)),
 		json_integer_value(json_array_get(entry, 4)),
 	};
-	return json_array_size(entry) == 5;
+	return json_array_size(entry) == 5 && ret->host >= 0 && ret->host < (json_int_t)hosts->count && ret->to >= 0 &&
+	       ret->to < CHECK_INTERFACES_MAX;
 }
 
-/* 0: over some interface; else the error that tells most. -1: not tried. */
-static int error_between(const json_t *hosts, size_t from, size_t to, size_t interface)
+/* hosts->errors: 0: over some interface; else the error that tells most. -1: not tried. */
+static int note_attempts(struct hosts *hosts)
 {
-	const json_t *host = host_at(hosts, from);
+	size_t cells = hosts->count * CHECK_HOSTS_MAX * CHECK_INTERFACES_MAX;
 	struct attempt at;
-	int error = -1;
 
-	for (size_t k = 0; k < json_array_size(json_object_get(host, "reach")); k++) {
-		if (!read_attempt(host, k, &at) || at.host != (json_int_t)to || at.to != (json_int_t)interface)
-			continue;
-		if (at.error == 0)
-			return 0;
-		if (error < 0 || at.from == CHECK_AS_ROUTED || error == ENETUNREACH)
-			error = at.error > 0 && at.error < 4096 ? (int)at.error : EPROTO;
+	hosts->errors = sys_zalloc((hosts->count + 1) * sizeof(*hosts->errors));
+	if (!hosts->errors)
+		return -ENOMEM;
+	memset(hosts->errors, -1, cells * sizeof(hosts->errors[0][0][0]));
+	for (size_t from = 0; from < hosts->count; from++) {
+		const json_t *host = host_at(hosts->at, from);
+
+		for (size_t k = 0; k < json_array_size(json_object_get(host, "reach")); k++) {
+			int16_t *cell;
+
+			if (!read_attempt(hosts, host, k, &at))
+				continue;
+			cell = &hosts->errors[from][at.host][at.to];
+			if (at.error == 0)
+				*cell = 0;
+			else if (*cell < 0 || (*cell && (at.from == CHECK_AS_ROUTED || *cell == ENETUNREACH)))
+				*cell = at.error > 0 && at.error < 4096 ? (int16_t)at.error : EPROTO;
+		}
 	}
-	return error;
+	return 0;
 }
 
 /* Interfaces of a host that all others reach which tried, as TRIBUTARY_IF takes them; "": none. */
 static void add_common(const struct hosts *hosts, size_t to, char *ret, size_t ret_bytes)
 {
-	const json_t *list = json_object_get(facts_of(hosts, to), "interfaces");
-
 	ret[0] = '\0';
-	for (size_t k = 0; k < json_array_size(list); k++) {
+	for (size_t k = 0; k < interface_count(hosts, to); k++) {
 		size_t used = strlen(ret);
 		bool all = true;
 
 		for (size_t from = 0; from < hosts->count; from++)
-			all &= error_between(hosts->at, from, to, k) <= 0;
+			all &= hosts->errors[from][to][k] <= 0;
 		if (all)
 			snprintf(ret + used, ret_bytes - used, "%s%.20s", used ? "," : "=",
-				 text_of(json_array_get(list, k), "name"));
+				 text_of(interface_of(hosts, to, (json_int_t)k), "name"));
 	}
 }
 
@@ -484,16 +503,13 @@ static void report_unreached(struct hosts *hosts, size_t to, size_t interface, c
 /* Which addresses some do not reach. */
 static void look_at_addresses(struct hosts *hosts)
 {
-	for (size_t to = 0; to < hosts->count; to++) {
-		const json_t *list = json_object_get(facts_of(hosts, to), "interfaces");
-
-		for (size_t k = 0; k < json_array_size(list); k++) {
+	for (size_t to = 0; to < hosts->count; to++)
+		for (size_t k = 0; k < interface_count(hosts, to); k++) {
 			struct set by_error[3] = { { .count = 0 } };
-			static const int errors[3] = { ENETUNREACH, ETIMEDOUT, EPROTO };
 			int exact[3] = { 0 };
 
 			for (size_t from = 0; from < hosts->count; from++) {
-				int error = error_between(hosts->at, from, to, k), kind;
+				int error = hosts->errors[from][to][k], kind;
 
 				if (error <= 0)
 					continue;
@@ -501,11 +517,10 @@ static void look_at_addresses(struct hosts *hosts)
 				exact[kind] = exact[kind] ? exact[kind] : error;
 				put_in(&by_error[kind], from);
 			}
-			for (size_t kind = 0; kind < sizeof(errors) / sizeof(errors[0]); kind++)
+			for (size_t kind = 0; kind < 3; kind++)
 				if (by_error[kind].count)
 					report_unreached(hosts, to, k, &by_error[kind], exact[kind]);
 		}
-	}
 }
 
 /* What of a host's own interface is wrong although its address may be reached: it reaches nobody, or no long packet. */
@@ -519,13 +534,12 @@ static void look_at_own(struct hosts *hosts, size_t i, size_t interface)
 	struct attempt attempt;
 
 	for (size_t k = 0; k < json_array_size(json_object_get(host, "reach")); k++) {
-		if (!read_attempt(host, k, &attempt) || attempt.from != (json_int_t)interface || attempt.host < 0 ||
-		    attempt.host >= (json_int_t)hosts->count)
+		if (!read_attempt(hosts, host, k, &attempt) || attempt.from != (json_int_t)interface)
 			continue;
 		reaches |= attempt.error == 0;
 		/* A route leads there, and another way does, too. */
 		if ((attempt.error == ETIMEDOUT || attempt.error == EHOSTUNREACH) &&
-		    error_between(hosts->at, i, (size_t)attempt.host, (size_t)attempt.to) == 0)
+		    hosts->errors[i][attempt.host][attempt.to] == 0)
 			put_in(&lost, (size_t)attempt.host);
 		if (attempt.error == 0 && attempt.packet > 0) {
 			put_in(&short_only, (size_t)attempt.host);
@@ -551,25 +565,14 @@ static void look_at_own(struct hosts *hosts, size_t i, size_t interface)
 
 /* --------------------------------------------------------------------------------------------------------------- whole */
 
-/* The worst first; of two alike the order stays. */
-static void sort(struct check_report *report)
-{
-	for (size_t i = 1; i < report->count; i++) {
-		struct check_finding moved = report->at[i];
-		size_t at = i;
-
-		for (; at && report->at[at - 1].severity < moved.severity; at--)
-			report->at[at] = report->at[at - 1];
-		report->at[at] = moved;
-	}
-}
-
 int check_conclude(const json_t *hosts, struct check_report *ret)
 {
 	struct hosts all = { .at = hosts, .count = json_array_size(hosts) };
 
 	if (all.count > CHECK_HOSTS_MAX)
 		all.count = CHECK_HOSTS_MAX;
+	if (note_attempts(&all) < 0)
+		return -ENOMEM;
 	look_at_answers(&all);
 	look_at_plugins(&all);
 	look_at_settings(&all);
@@ -578,10 +581,10 @@ int check_conclude(const json_t *hosts, struct check_report *ret)
 	look_at_interfaces(&all);
 	look_at_addresses(&all);
 	for (size_t i = 0; i < all.count; i++)
-		for (size_t k = 0; k < json_array_size(json_object_get(facts_of(&all, i), "interfaces")); k++)
+		for (size_t k = 0; k < interface_count(&all, i); k++)
 			look_at_own(&all, i, k);
 	look_at_clocks(&all);
-	sort(&all.report);
+	sys_free(all.errors);
 	if (all.report.result < 0) {
 		check_report_fini(&all.report);
 		return -ENOMEM;

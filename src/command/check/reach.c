@@ -261,10 +261,8 @@ static void step_load(struct probes *probes, struct probe *probe)
 		/* It may have been a full queue: the long ones once more. */
 		probe->confirming = probe->packet;
 		load_again(probes, probe, 0);
-	} else if (!probe->left && !unacknowledged) {
-		done(probe, 0);
-	} else if (clock_elapsed_ns(probe->since_ns, clock_now_ns()) > LOAD_NS) {
-		done(probe, 0); /* slow, and not in question */
+	} else if ((!probe->left && !unacknowledged) || clock_elapsed_ns(probe->since_ns, clock_now_ns()) > LOAD_NS) {
+		done(probe, 0); /* or it is slow, which is not in question */
 	}
 }
 

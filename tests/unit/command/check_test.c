@@ -318,6 +318,37 @@ static void many_hosts_make_one_line(void **state)
 	assert_string_equal(only(hosts, text), "plugin error gpu0,gpu1,gpu2,gpu3,... no");
 }
 
+/* As many as there may be, all of whom fail to reach one address of the last. */
+static void the_largest_cluster_is_concluded(void **state)
+{
+	json_t *hosts = json_array(), *interfaces = json_array();
+	char text[CASE_BYTES];
+
+	(void)state;
+	for (int k = 0; k < CHECK_INTERFACES_MAX; k++)
+		json_array_append_new(interfaces, json_pack("{ss si}", "name", "e", "port", k));
+	for (int i = 0; i < CHECK_HOSTS_MAX; i++) {
+		json_t *reach = json_array();
+
+		for (int n = 0; n < CHECK_PEERS_MAX; n++)
+			for (int from = CHECK_AS_ROUTED; from < CHECK_INTERFACES_MAX; from++)
+				for (int to = 0; to < CHECK_INTERFACES_MAX; to++) {
+					int peer = (i + 1 + n) % CHECK_HOSTS_MAX;
+
+					json_array_append_new(
+						reach,
+						json_pack("[iiiii]", peer, from, to,
+							  peer == CHECK_HOSTS_MAX - 1 && to == 7 ? ETIMEDOUT : 0, 0));
+				}
+		json_array_append_new(hosts, json_pack("{ss ss s{sO} so}", "name", "h", "remedy", "", "facts",
+						       "interfaces", interfaces, "reach", reach));
+	}
+	json_decref(interfaces);
+	assert_string_equal(only(hosts, text),
+			    "ports error h:e  TCP port 7 does not answer h, h, h, h and 12 more: packets are "
+			    "lost or dropped by a firewall");
+}
+
 static void secrets_are_written_as_digits(void **state)
 {
 	const uint8_t bytes[3] = { 0x00, 0x9f, 0xa1 };
@@ -348,6 +379,7 @@ int main(void)
 		cmocka_unit_test(the_remedy_names_the_interface_that_all_reach),
 		cmocka_unit_test(a_host_may_say_anything),
 		cmocka_unit_test(many_hosts_make_one_line),
+		cmocka_unit_test(the_largest_cluster_is_concluded),
 		cmocka_unit_test(secrets_are_written_as_digits),
 	};
 
