@@ -11,7 +11,7 @@ DEPS := $(DEPS_BUILD) libcmocka-dev=header:cmocka.h libhwloc-plugins=@hwloc-pci 
 # sums with MPI's, the message layer's rules are looked at in every state, the scripts for Slurm are read by
 # shellcheck, manifests for Kubernetes are compared with its schemas.
 DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
-	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc spin=spin shellcheck=shellcheck \
+	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc spin=spin groff-base=groff shellcheck=shellcheck \
 	python3-jsonschema=python:jsonschema python3-yaml=python:yaml
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
