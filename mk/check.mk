@@ -16,7 +16,7 @@ GATES :=
 endif
 TESTBED_CHECK := $(wildcard tests/testbed/check)
 
-.PHONY: check run-check check-asan check-tsan check-faults check-long check-late check-mutations run-late check-clang check-gpu check-vm $(GATES)
+.PHONY: check run-check check-asan check-tsan check-faults check-long check-late check-surroundings check-mutations run-late check-clang check-gpu check-vm $(GATES)
 
 check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
@@ -112,6 +112,10 @@ check-long: ## what takes too long for .ci/run, hours in all (PART="tsan faults"
 check-late: ## the long variants of unit tests that strike in every state (a quarter of an hour)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
 	+$(Q)$(MAKE) O='$(O)' T='$(T)' run-late
+
+check-surroundings: ## the quick tests, in locales, folders, networks, as users ... that are unlike (root, ten minutes; T=name: only that one)
+	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
+	@tests/gates/check-surroundings '$(O)' $(T)
 
 run-late:
 	@$(RUN) --logs '$(O)/logs-late' --timeout 1800 --jobs '$(JOBS)' --only '$(T)' $(late_args)
