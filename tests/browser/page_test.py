@@ -503,6 +503,19 @@ class Order(EveryPage):
         self.assertEqual(len(self.shown(".drawing .pair-of-bars")), 2)
 
 
+class OrderOfMany(EveryPage):
+    """More leaves than have room for their bytes, in an order that a launcher gives that takes leaves in turn."""
+
+    command = ["cluster", "order", "--fabric", "leaf-spine:16x12,4:1,100Gbit/s", "--gpus", "8",
+               "--hosts", ",".join(f"host{12 * leaf + i + 1}" for i in range(12) for leaf in range(16))]
+    machine = []
+
+    def test_every_host_has_a_square_on_both_sides(self):
+        for side in self.shown(".drawing [data-maker]"):
+            self.assertEqual(len(side.find_elements(By.CSS_SELECTOR, ".vertex")), 192)
+        self.assertIn("times as fast", self.shown(".headline")[0].text)
+
+
 class Bench(EveryPage):
     """With programs of the test's own in the place of nccl-tests."""
 

@@ -27,14 +27,16 @@ const drawMap = (switches, ends, y0, across = WIDTH) => {
 		const lane = ({ share, band, Bps }, left, width) => [
 			rect(left, y, width, UPLINK, { class: Bps ? "trough" : "unknown" }),
 			Bps && share > 0 ? rect(left, y + UPLINK * (1 - share), width, UPLINK * share, { class: `band-${band}` }) : null];
+		const right = pad + (pad < 10 ? 7 : 12) + up + down, room = cell + GAP + pad - right;
+		const lines = at.lines.every((line) => line.length * LETTER <= room) ? at.lines : []; /* else the card says it */
 		return [...lane(at.up, x + pad, up), ...lane(at.down, x + pad + 4 + up, down),
-			at.lines.map((line, i) => words(x + pad + (pad < 10 ? 7 : 12) + up + down, y + UPLINK / 2 + 4 + 15 * (i - (at.lines.length - 1) / 2), line))];
+			lines.map((line, i) => words(x + right, y + UPLINK / 2 + 4 + 15 * (i - (lines.length - 1) / 2), line))];
 	};
 	/* "pod1-leaf2" below pod1 is leaf2. */
 	const shortName = (at) => isCoarse && at.parent && at.name.startsWith(`${at.parent}-`) ? at.name.slice(at.parent.length + 1) : at.name;
 	const switchPart = (at, isMore, x, y, width, uplink) => make("g", { class: "link switch", "data-link": switches.indexOf(at) },
 		make("title", {}, at.name), uplink ? lanesOf(at, x, y - UPLINK) : [], rect(x, y, width, BAR, { class: "box", rx: 6 }),
-		words(x + pad, y + 16, clip(shortName(at) + (!isMore ? "" : width > cell ? ", continued" : " …"), width - pad),
+		words(x + pad, y + 16, clip(shortName(at) + (!isMore ? "" : width > cell ? ", continued" : " …"), (width - pad) * (pad < 10 ? 1.2 : 1)),
 			{ class: "words on-bar", style: pad < 10 ? "font-size:10px" : null }));
 	const part = (end, ...inside) => make("g", { class: `vertex${end.isAggregator ? " aggregator" : ""}`, "data-vertex": end.number },
 		make("title", {}, end.name), inside);
@@ -179,13 +181,14 @@ const showOrder = () => {
 	const titles = { tensor: "AllReduce of tensor groups", ring: "AllReduce, ring", tree: "AllReduce, tree", pipeline: "pipeline" };
 	const uplinks = new Map(data.uplinks.map((link) => [link.name, link])), timeOf = (side, phase) => data[side].phases[phase].time_s;
 	const phases = Object.keys(titles).filter((phase) => data.uplinks.some((link) => link.before[phase] || link.after[phase]));
-	const wordsOf = (bytes) => bytes ? size(bytes) : "0";
+	const wordsOf = (bytes) => bytes ? size(bytes) : "0", isKnown = (at) => at.up_rate_Bps && at.down_rate_Bps;
+	const lacking = data.switches.filter((at) => at.parent !== null && !isKnown(at)).length, none = !data.switches.some(isKnown);
 	const mapOf = (side, phase) => {
 		const place = new Map(data[side].hosts.map((host, i) => [host, i])), before_s = timeOf("before", phase);
 		const most = Math.max(...data.uplinks.flatMap((link) => sides.map((of) => link[of][phase])));
 		const lane = (name, Bps) => {
 			const bytes = uplinks.get(name)?.[side][phase] ?? 0, share = Math.min(1, before_s && Bps ? bytes / Bps / before_s : bytes / (most || 1));
-			return { share, band: loadBand(share), Bps: Bps ?? 0, bytes };
+			return { share, band: loadBand(share), Bps: Bps ?? (none ? 1 : 0), bytes };
 		};
 		const switches = data.switches.map((at) => {
 			const [up, down] = [lane(`${at.name} up`, at.up_rate_Bps), lane(`${at.name} down`, at.down_rate_Bps)];
@@ -209,7 +212,7 @@ const showOrder = () => {
 		return {
 			name: titles[phase], headline: was ? `${titles[phase]}: ${timesAsFast(was, is)}${phase === "pipeline" ? " on the slowest link" : ""}` : titles[phase],
 			note: more, drawing: besides(maps, [[null, was ? "load, bytes over what the uplink could carry in the time of before:" : "load, bytes over the most of any uplink:"],
-				...loadLegend, [null, "width: rate, up at the left · beside it: bytes · of a host: its ranks"]], false),
+				...loadLegend, ...lacking && !none ? [["unknown", "rate not known"]] : [], [null, "width: rate, up at the left · beside it: bytes · of a host: its ranks"]], false),
 			tables: [order, bytes(phase)].map((list) => list.map((node) => node.cloneNode(true))), link: (i, node) => maps[makerOf(node)].link(i), vertex: (i, node) => maps[makerOf(node)].vertex(i),
 		};
 	};
