@@ -339,6 +339,8 @@ class Inspector(Report):
         self.assertEqual((done.returncode, done.stderr.count(b"2 of 2 records")), (0, 1))
         done = run(self.put("a.log", "\ufeff" + other + self.line(0, 1, 10) + '{"header": {"rank": 0}}\n'))
         self.assertEqual((done.returncode, done.stderr.count(b"2 of 3 records")), (0, 1))
+        done = run(self.put("a.log", other + other.replace("p2p", "more") + self.line(0, 1, 10)))
+        self.assertIn(b'2 of 3 records of NCCL Inspector are left out: they have "p2p_perf" and other things in', done.stderr)
         self.assertEqual(run(self.put("a.log", self.line(0, 1, 10))).stderr, b"")
         self.refused(self.put("a.log", other), words=("1 of 1 records",))
 

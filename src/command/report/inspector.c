@@ -103,8 +103,10 @@ int report_inspector_take(struct report_inspector *inspector, struct report *rep
 	if (inspector->performance) {
 		inspector->lines++;
 		r = take_line(inspector, report, piece, diag);
-	} else if (inspector->header && !inspector->left_out++) {
-		snprintf(inspector->left_out_key, sizeof(inspector->left_out_key), "%s", inspector->other);
+	} else if (inspector->header) {
+		if (!inspector->left_out++)
+			snprintf(inspector->left_out_key, sizeof(inspector->left_out_key), "%s", inspector->other);
+		inspector->left_out_several |= strcmp(inspector->left_out_key, inspector->other) != 0;
 	}
 	forget(inspector);
 	return r;

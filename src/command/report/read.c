@@ -94,12 +94,13 @@ static bool has_kernels(const struct report_trace *trace)
 
 static void say_left_out(const char *path, const struct report_inspector *inspector)
 {
-	char kind[64 + 8] = "nothing but a header";
+	char kind[64 + 32] = "nothing but a header";
 
 	if (!inspector->left_out)
 		return;
 	if (inspector->left_out_key[0])
-		snprintf(kind, sizeof(kind), "\"%s\"", inspector->left_out_key);
+		snprintf(kind, sizeof(kind), "\"%s\"%s", inspector->left_out_key,
+			 inspector->left_out_several ? " and other things" : "");
 	command_say("\"%s\": %" PRIu64 " of %" PRIu64
 		    " records of NCCL Inspector are left out: they have %s in place of "
 		    "\"coll_perf\", and only collectives are read",

@@ -150,6 +150,7 @@ struct report_inspector {
 	uint64_t lines;                          /* that said what a collective took */
 	uint64_t left_out;                       /* that said something else */
 	char other[64], left_out_key[64];        /* what else: of the line at work, of the first of these */
+	bool left_out_several;                   /* not the same of all */
 };
 int report_inspector_take(struct report_inspector *inspector, struct report *report, const struct report_piece *piece,
 			  struct diag *diag);
