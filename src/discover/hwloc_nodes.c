@@ -79,12 +79,12 @@ static void write_mask(const uint32_t *words, char ret[static TOPOLOGY_AFFINITY_
 					 words[count]);
 }
 
-static const struct hwloc_node *find_node(const struct hwloc_nodes *nodes, int os_index)
+static bool is_there(const struct hwloc_nodes *nodes, int os_index)
 {
 	for (size_t i = 0; i < nodes->count; i++)
 		if (nodes->at[i].os_index == os_index)
-			return &nodes->at[i];
-	return NULL;
+			return true;
+	return false;
 }
 
 int hwloc_nodes_add(struct hwloc_nodes *nodes, uint32_t object, int os_index, const char *cpuset, const char *subtype,
@@ -92,7 +92,7 @@ int hwloc_nodes_add(struct hwloc_nodes *nodes, uint32_t object, int os_index, co
 {
 	struct hwloc_node *node;
 
-	if (find_node(nodes, os_index))
+	if (is_there(nodes, os_index))
 		return -EEXIST;
 	if (sys_grow(&nodes->at, nodes->count, 1, sizeof(*nodes->at)) < 0)
 		return -ENOMEM;
@@ -123,40 +123,48 @@ static int compare(const void *a, const void *b)
 	return (first->os_index > second->os_index) - (first->os_index < second->os_index);
 }
 
-static bool overlap(const struct hwloc_node *a, const struct hwloc_node *b)
+/* The node that has the first of a node's cores. taken: the cores that have one; owners: of each. */
+static const struct hwloc_node *owner_of(const struct hwloc_node *node, const uint32_t *taken,
+					 const struct hwloc_node *const *owners)
 {
 	for (size_t i = 0; i < HWLOC_CPU_WORDS; i++)
-		if (a->cpus[i] & b->cpus[i])
-			return true;
-	return false;
+		if (node->cpus[i] & taken[i])
+			return owners[32 * i + (size_t)__builtin_ctz(node->cpus[i] & taken[i])];
+	return NULL;
 }
 
 /* A node has cores where it has one that no node before it has. */
-static void find_owners(struct hwloc_nodes *nodes)
+static int find_owners(struct hwloc_nodes *nodes)
 {
+	const struct hwloc_node **owners = sys_zalloc(32 * HWLOC_CPU_WORDS * sizeof(*owners));
 	uint32_t taken[HWLOC_CPU_WORDS] = { 0 };
 
+	if (!owners)
+		return -ENOMEM;
 	for (size_t i = 0; i < nodes->count; i++) {
 		struct hwloc_node *node = &nodes->at[i];
-		bool more = false;
 
 		for (size_t j = 0; !node->gpu && j < HWLOC_CPU_WORDS; j++) {
-			more = more || (node->cpus[j] & ~taken[j]);
+			for (uint32_t more = node->cpus[j] & ~taken[j]; more; more &= more - 1) {
+				owners[32 * j + (size_t)__builtin_ctz(more)] = node;
+				node->owner = node;
+			}
 			taken[j] |= node->cpus[j];
 		}
-		node->owner = more ? node : NULL;
 	}
 	for (size_t i = 0; i < nodes->count; i++)
-		for (size_t j = 0; !nodes->at[i].owner && j < nodes->count; j++)
-			if (nodes->at[j].owner == &nodes->at[j] && overlap(&nodes->at[i], &nodes->at[j]))
-				nodes->at[i].owner = &nodes->at[j];
+		if (!nodes->at[i].owner)
+			nodes->at[i].owner = owner_of(&nodes->at[i], taken, owners);
+	sys_free(owners);
+	return 0;
 }
 
 /*
  * The lowest node with cores that an object is near to; the owner of memory, if it is near to memory alone. A node that the
  * file does not list (it has no memory) has cores.
  */
-static void find_near(const struct hwloc_nodes *nodes, const struct hwloc_set *set, struct discover_object *object)
+static void find_near(const struct hwloc_node *const *numbered, const struct hwloc_set *set,
+		      struct discover_object *object)
 {
 	const struct hwloc_node *memory = NULL;
 	int count = 0;
@@ -167,7 +175,7 @@ static void find_near(const struct hwloc_nodes *nodes, const struct hwloc_set *s
 
 		if (!(set->words[index / 32] & 1U << index % 32))
 			continue;
-		node = find_node(nodes, index);
+		node = numbered[index];
 		if (node && node->owner != node)
 			memory = memory ? memory : node;
 		else if (!count++)
@@ -178,15 +186,26 @@ static void find_near(const struct hwloc_nodes *nodes, const struct hwloc_set *s
 	object->several_nodes = count > 1;
 }
 
-void hwloc_nodes_finish(struct hwloc_nodes *nodes, struct discover_tree *tree)
+int hwloc_nodes_finish(struct hwloc_nodes *nodes, struct discover_tree *tree)
 {
+	const struct hwloc_node **numbered = sys_zalloc(32 * HWLOC_NODE_WORDS * sizeof(*numbered));
+	int r = numbered ? 0 : -ENOMEM;
+
 	if (nodes->count)
 		qsort(nodes->at, nodes->count, sizeof(*nodes->at), compare);
-	find_owners(nodes);
-	for (size_t i = 0; i < nodes->count; i++)
-		tree->at[nodes->at[i].object].has_cpus = nodes->at[i].owner == &nodes->at[i];
-	for (uint32_t i = 0; i < tree->count && i < nodes->near_count; i++)
-		find_near(nodes, &nodes->near[i], &tree->at[i]);
+	if (!r)
+		r = find_owners(nodes);
+	for (size_t i = 0; !r && i < nodes->count; i++) {
+		const struct hwloc_node *node = &nodes->at[i];
+
+		tree->at[node->object].has_cpus = node->owner == node;
+		if (node->os_index < 32 * HWLOC_NODE_WORDS)
+			numbered[node->os_index] = node;
+	}
+	for (uint32_t i = 0; !r && i < tree->count && i < nodes->near_count; i++)
+		find_near(numbered, &nodes->near[i], &tree->at[i]);
+	sys_free(numbered);
+	return r;
 }
 
 void hwloc_nodes_fini(struct hwloc_nodes *nodes)

@@ -29,8 +29,8 @@ int hwloc_nodes_add(struct hwloc_nodes *nodes, uint32_t object, int os_index, co
 		    char ret_mask[static TOPOLOGY_AFFINITY_BYTES]);
 /* For each object of the tree, in its order. -ENOMEM. */
 int hwloc_nodes_add_near(struct hwloc_nodes *nodes, const struct hwloc_set *set);
-/* Sets has_cpus, node and several_nodes of the tree's objects. */
-void hwloc_nodes_finish(struct hwloc_nodes *nodes, struct discover_tree *tree);
+/* Sets has_cpus, node and several_nodes of the tree's objects. -ENOMEM. */
+int hwloc_nodes_finish(struct hwloc_nodes *nodes, struct discover_tree *tree);
 void hwloc_nodes_fini(struct hwloc_nodes *nodes);
 
 #endif

@@ -507,7 +507,7 @@ int discover_hwloc_read(const char *text, size_t bytes, struct discover_tree *re
 		if (!r && tree.nvlink_count && !tree.nvlink_ends)
 			tree.nvlink_count = 0;
 		if (!r)
-			hwloc_nodes_finish(&reader->nodes, &tree);
+			r = hwloc_nodes_finish(&reader->nodes, &tree);
 		hwloc_nodes_fini(&reader->nodes);
 		free_matrix(reader);
 		free(reader);
