@@ -87,27 +87,51 @@ static double most_load(const struct ordering *ordering, const struct ordering_s
 	return most;
 }
 
-/* Of one algorithm alone: NCCL does not know the uplinks, and takes rings for what is large whatever they make of it. */
+/* An AllReduce is what NCCL makes of it: the better of ring and tree, before and after. */
+enum { WEIGHED_TENSOR, WEIGHED_ALLREDUCE, WEIGHED_PIPELINE, WEIGHED_COUNT };
+
 struct weighed {
 	const char *word;
 	double before, after; /* times, or where they are not known bytes on the busiest uplink */
 	bool timed;
 };
 
-static struct weighed weigh(const struct ordering *ordering, enum ranks_phase phase)
+static double lesser(double ring, double tree)
 {
-	static const char *const words[RANKS_PHASE_COUNT] = { [RANKS_TENSOR] = "AllReduce of tensor groups",
-							      [RANKS_DATA_RING] = "AllReduce as a ring",
-							      [RANKS_DATA_TREE] = "AllReduce as a tree",
-							      [RANKS_PIPELINE] = "the pipeline's slowest link" };
-	struct weighed weighed = { .word = words[phase],
-				   .before = ordering->before.time_s[phase],
-				   .after = ordering->after.time_s[phase] };
+	return tree > 0 && tree < ring ? tree : ring;
+}
+
+static double time_of(const struct ordering_side *side, int what)
+{
+	static const enum ranks_phase phases[] = {
+		[WEIGHED_TENSOR] = RANKS_TENSOR, [WEIGHED_PIPELINE] = RANKS_PIPELINE
+	};
+
+	if (what == WEIGHED_ALLREDUCE)
+		return lesser(side->time_s[RANKS_DATA_RING], side->time_s[RANKS_DATA_TREE]);
+	return side->time_s[phases[what]];
+}
+
+static double bytes_of(const struct ordering *ordering, const struct ordering_side *side, int what)
+{
+	if (what == WEIGHED_ALLREDUCE)
+		return lesser(most_load(ordering, side, RANKS_DATA_RING), most_load(ordering, side, RANKS_DATA_TREE));
+	return most_load(ordering, side, what == WEIGHED_TENSOR ? RANKS_TENSOR : RANKS_PIPELINE);
+}
+
+static struct weighed weigh(const struct ordering *ordering, int what)
+{
+	static const char *const words[WEIGHED_COUNT] = { [WEIGHED_TENSOR] = "AllReduce of tensor groups",
+							  [WEIGHED_ALLREDUCE] = "AllReduce",
+							  [WEIGHED_PIPELINE] = "the pipeline's slowest link" };
+	struct weighed weighed = { .word = words[what],
+				   .before = time_of(&ordering->before, what),
+				   .after = time_of(&ordering->after, what) };
 
 	weighed.timed = weighed.before > 0 && weighed.after > 0;
 	if (!weighed.timed) {
-		weighed.before = most_load(ordering, &ordering->before, (int)phase);
-		weighed.after = most_load(ordering, &ordering->after, (int)phase);
+		weighed.before = bytes_of(ordering, &ordering->before, what);
+		weighed.after = bytes_of(ordering, &ordering->after, what);
 	}
 	return weighed;
 }
@@ -124,18 +148,15 @@ static void answer_gain(const struct weighed *weighed, struct answer *ret)
 	answer_add(ret, "Give the ranks to the hosts in the order below: ");
 	if (weighed->timed)
 		answer_add(ret, "%s should be %.2f times as fast, %s instead of %s", weighed->word,
-			   1 / ratio_of(weighed),
-			   units_time(weighed->after, after), units_time(weighed->before, before));
+			   1 / ratio_of(weighed), units_time(weighed->after, after),
+			   units_time(weighed->before, before));
 	else
 		answer_add(ret, "%s puts %.2f of the bytes on the busiest uplink", weighed->word, ratio_of(weighed));
 }
 
-/* Phases by weight: the first that gains decides, and may cost another something. */
+/* By weight: the first that gains decides, and may cost another something. */
 static void ordering_answer(const struct ordering *ordering, struct answer *ret)
 {
-	bool tree_first = ordering->search.tree_first;
-	const enum ranks_phase phases[] = { RANKS_TENSOR, tree_first ? RANKS_DATA_TREE : RANKS_DATA_RING,
-					    RANKS_PIPELINE, tree_first ? RANKS_DATA_RING : RANKS_DATA_TREE };
 	const char *slower = NULL;
 
 	*ret = (struct answer){ .text = "" };
@@ -143,16 +164,13 @@ static void ordering_answer(const struct ordering *ordering, struct answer *ret)
 		answer_add(ret, "No difference in any order: nothing goes over the network.");
 		return;
 	}
-	for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
-		struct weighed weighed = weigh(ordering, phases[i]);
+	for (int what = 0; what < WEIGHED_COUNT; what++) {
+		struct weighed weighed = weigh(ordering, what);
 
-		if (ratio_of(&weighed) >= 1.005) {
+		if (ratio_of(&weighed) >= 1.005)
 			slower = weighed.word;
-		} else if (answer_differs(ratio_of(&weighed)) && !ret->text[0]) {
+		else if (answer_differs(ratio_of(&weighed)) && !ret->text[0])
 			answer_gain(&weighed, ret);
-			if (phases[i] == RANKS_DATA_TREE && !tree_first)
-				answer_add(ret, ", though NCCL takes rings for large sizes, which gain nothing");
-		}
 	}
 	if (!ret->text[0])
 		answer_add(ret, "No difference: the order below is no faster than the present one, so keep that.");
@@ -394,11 +412,11 @@ static json_t *switches_json(const struct simulate_fabric *fabric)
 		bool is_root = one->parent == SIMULATE_NONE;
 
 		json_array_append_new(
-			list, json_pack("{so so so so}", "name", json_text(one->name), "parent",
-					is_root ? json_null() : json_text(fabric->switches[one->parent].name),
-					"up_rate_Bps", is_root ? json_null() : rate_json(one->capacity_Bps[SIMULATE_UP]),
-					"down_rate_Bps",
-					is_root ? json_null() : rate_json(one->capacity_Bps[SIMULATE_DOWN])));
+			list,
+			json_pack("{so so so so}", "name", json_text(one->name), "parent",
+				  is_root ? json_null() : json_text(fabric->switches[one->parent].name), "up_rate_Bps",
+				  is_root ? json_null() : rate_json(one->capacity_Bps[SIMULATE_UP]), "down_rate_Bps",
+				  is_root ? json_null() : rate_json(one->capacity_Bps[SIMULATE_DOWN])));
 	}
 	return list;
 }
@@ -430,6 +448,6 @@ json_t *ordering_json(const struct ordering *ordering)
 			 json_text(ordering->title), "gpus", (int)layout->gpus, "tensor", (int)layout->tensor,
 			 "pipeline", (int)layout->pipeline, "data", (int)layout->data, "bytes", ordering->bytes,
 			 "before", side_json(ordering, &ordering->before), "after",
-			 side_json(ordering, &ordering->after), "uplinks", uplinks_json(ordering),
-			 "switches", switches_json(&ordering->fabric), "hosts", hosts_json(ordering));
+			 side_json(ordering, &ordering->after), "uplinks", uplinks_json(ordering), "switches",
+			 switches_json(&ordering->fabric), "hosts", hosts_json(ordering));
 }
