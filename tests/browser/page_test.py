@@ -278,6 +278,17 @@ class Machine(EveryPage):
         self.click("#fit")
         self.assertEqual(self.view_box(), whole)
 
+    def test_a_window_of_another_width_is_fitted_anew_and_of_another_height_is_not(self):
+        self.cdp("setDeviceMetricsOverride", width=700, height=900, deviceScaleFactor=1, mobile=False)
+        self.browser.refresh()
+        self.click("#closer")
+        closer = self.view_box()
+        self.cdp("setDeviceMetricsOverride", width=700, height=840, deviceScaleFactor=1, mobile=False)
+        self.assertEqual(self.view_box(), closer)
+        self.cdp("setDeviceMetricsOverride", width=900, height=840, deviceScaleFactor=1, mobile=False)
+        self.browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        self.assertGreater(self.view_box()[2], 1.3 * closer[2])
+
     def test_the_table_has_the_numbers_and_sorts(self):
         self.click("#as-table")
         self.assertLess(self.find("#tables").rect["y"] - self.browser.execute_script("return scrollY"), 500)

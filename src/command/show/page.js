@@ -329,7 +329,13 @@ const showInPicture = (link) => {
 	linkNode(link).focus();
 };
 byId("as-table").addEventListener("click", () => tables.scrollIntoView());
-addEventListener("resize", () => fit());
+/* Of its width alone: telephones change the height whenever the page is moved. */
+let wide = innerWidth;
+addEventListener("resize", () => {
+	if (innerWidth !== wide)
+		fit();
+	wide = innerWidth;
+});
 
 const dark = (on) => {
 	document.documentElement.classList.toggle("dark", on);
