@@ -213,9 +213,10 @@ class Hosts(Bench):
     def test_no_plugin_and_another_one(self):
         net = self.pair()
         net.settings["b"]["LD_LIBRARY_PATH"] = str(self.folder)
-        self.found(ERRORS, "plugin error b libnccl-net-tributary.so: cannot open shared object file: No such file or directory; there "
+        findings = self.found(ERRORS, "plugin error b libnccl-net-tributary.so: cannot open shared object file: No such file or directory; there "
                    "is one in %s" % LIBRARIES,
-                   "env-plugin warning b libnccl-env-tributary.so: cannot open")
+                   "env-plugin warning b libnccl-env-tributary.so: cannot open")["findings"]
+        self.assertNotIn("there is one in", findings[1]["evidence"])
         net.settings["b"] = {"NCCL_NET_PLUGIN": "ofi"}
         self.found(ERRORS, "plugin error b NCCL_NET_PLUGIN=ofi names another plugin",
                    "settings error b NCCL_NET_PLUGIN is unset on a; ofi on b")

@@ -60,7 +60,7 @@ static json_t *plugin_facts(const char *variable, const char *library, const cha
 		return value;
 	}
 	log_sentence(text, sizeof(text), "%s", dlerror());
-	if (env_find_beside(path))
+	if (!strcmp(variable, "NCCL_NET_PLUGIN") && env_find_beside(path)) /* which looks for that half */
 		log_sentence(text, sizeof(text), "%s; there is one in %.*s, which is not in LD_LIBRARY_PATH", text,
 			     (int)(strrchr(path, '/') - path), path);
 	json_object_set_new(value, "error", json_text(text));
