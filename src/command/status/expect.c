@@ -79,13 +79,14 @@ struct expect *expect_open(const char *from, const char *profile)
 {
 	struct command_call call = { .command = &questions, .values = { [FROM] = from, [PROFILE] = profile } };
 	struct expect *expect = calloc(1, sizeof(*expect));
-	const struct params_source environment = params_from_environment();
+	struct params_source environment;
 	struct params params;
 
 	if (!expect || source_load(&call, SOURCE_PROFILE_HERE, &expect->source) != COMMAND_OK) {
 		free(expect);
 		return NULL;
 	}
+	environment = params_from_environment(); /* NCCL's configuration files are read: it may have moved */
 	params_load(&environment, NULL, NULL, &params); /* source_load() said what is wrong with them */
 	(void)store_tuning_each(&params, take_table, expect, NULL);
 	if (!source_is_measured(&expect->source.topology))

@@ -410,6 +410,8 @@ static void run_says_if_what_was_timed_cannot_be_compared(void **state)
 	char text[4096];
 
 	(void)state;
+	/* Its settings are in the environment of the command, and not in that of the job. */
+	setenv("NCCL_CONF_FILE", program_put("nccl.conf", "NCCL_DEBUG=WARN\nNCCL_ALGO=Ring\nTRIBUTARY_TIMEOUT=9\n"), 1);
 	assert_int_equal(
 		program_run(
 			"run -- sh -c '" RANK(
@@ -418,6 +420,7 @@ static void run_says_if_what_was_timed_cannot_be_compared(void **state)
 				"nodes 1 rank 0 count 1 bytes 1024 sampled 1 sampled_bytes 1024 ns 9000 least 1 most 1\\n") "'",
 			PROGRAM_STDERR, text, sizeof(text)),
 		COMMAND_OK);
+	unsetenv("NCCL_CONF_FILE");
 	assert_non_null(strstr(text, "tributary: collectives were timed, and nothing is predicted: "));
 }
 
