@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* $NCCL_CONF_FILE with this text, and nothing of it in the environment. */
 static void configure(const char *text)
@@ -165,5 +166,9 @@ int main(void)
 		cmocka_unit_test(a_command_that_is_run_does_not_get_them),
 	};
 
+	if (access("/etc/nccl.conf", F_OK) == 0) {
+		puts("skipped: this machine has /etc/nccl.conf, which is read after each file of the tests");
+		return 77;
+	}
 	return cmocka_run_group_tests(tests, program_find, NULL);
 }
