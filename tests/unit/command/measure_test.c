@@ -34,7 +34,7 @@ static void make_machine(char *folder, size_t folder_bytes)
 {
 	static const char machine[] =
 		"tributary-topology 1\n"
-		"vertex cpu cpu0 numa=0\n"
+		"vertex cpu cpu0 numa=0 architecture=x86_64 cpu_vendor=GenuineIntel cpu_family=6 cpu_model=85 affinity=3\n"
 		"vertex memory memory0 numa=0\n"
 		"vertex gpu gpu0 bus=0000:02:00.0 index=0\n"
 		"vertex gpu gpu1 bus=0000:03:00.0 index=1\n"
