@@ -65,12 +65,13 @@ static size_t compare_rate(const char *what, double found_Bps, bool known, uint6
 			   FILE *out)
 {
 	double part = declared_Bps ? found_Bps / (double)declared_Bps : 1;
+	char found[UNITS_BYTES], declared[UNITS_BYTES];
 
 	/* What is only known to be no less contradicts a lower rate alone. */
 	if (part <= RATE_MORE && (part >= RATE_LESS || !known))
 		return 0;
-	fprintf(out, "%s%s: %.4g Mbit/s measured, %.4g Mbit/s declared\n", indent, what, found_Bps * 8e-6,
-		(double)declared_Bps * 8e-6);
+	fprintf(out, "%s%s: %s measured, %s declared\n", indent, what, units_bits(found_Bps, found),
+		units_bits((double)declared_Bps, declared));
 	return 1;
 }
 

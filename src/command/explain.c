@@ -338,10 +338,13 @@ static void print_full(const char *whose, const struct channels *channels, enum 
 
 static void print_chosen(const struct chosen *chosen, FILE *rows)
 {
+	char time[UNITS_BYTES], algbw[UNITS_BYTES], busbw[UNITS_BYTES];
+
 	if (chosen->known)
-		fprintf(rows, "\t%s/%s\t%.1f\t%.2f\t%.2f", predict_algorithm_word(chosen->choice.algorithm),
-			predict_protocol_word(chosen->choice.protocol), chosen->choice.time_us,
-			chosen->choice.algbw_GBps, chosen->choice.busbw_GBps);
+		fprintf(rows, "\t%s/%s\t%s\t%s\t%s", predict_algorithm_word(chosen->choice.algorithm),
+			predict_protocol_word(chosen->choice.protocol), units_time(chosen->choice.time_us / 1e6, time),
+			units_GBps((uint64_t)(chosen->choice.algbw_GBps * 1e9), algbw),
+			units_GBps((uint64_t)(chosen->choice.busbw_GBps * 1e9), busbw));
 	else
 		fputs("\tnone\t\t\t", rows);
 }
@@ -354,7 +357,7 @@ static void print_sizes(const struct explained *explained, const struct term *te
 	fprintf(rows, "\n%s%s%s, by NCCL's cost model at the %s rates\n", term_on(term, TERM_BOLD),
 		predict_collective_word(explained->collective), term_off(term),
 		explained->measured ? "real" : "nominal");
-	fputs("size\tNCCL takes\tus\talgbw\tbusbw\tTributary\tus\talgbw\tbusbw\n", rows);
+	fputs("size\tNCCL takes\ttime\talgbw\tbusbw\tTributary\ttime\talgbw\tbusbw, GB/s\n", rows);
 	for (size_t i = 0; i < SIZES; i++) {
 		const struct chosen *nccl = &explained->by_size[i][0], *ours = &explained->by_size[i][1];
 		char size[UNITS_BYTES];

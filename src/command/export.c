@@ -7,6 +7,7 @@
 #include "command/file.h"
 #include "command/graph_json.h"
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/source.h"
 #include "ncclxml/topology_xml.h"
 
@@ -50,17 +51,19 @@ static void print_summary(const struct source *source, const struct topology_xml
 			  const struct topology_xml_report *report)
 {
 	size_t measured = count_links(&source->topology, TOPOLOGY_AT_LEAST);
+	char off[UNITS_BYTES], measured_rate[UNITS_BYTES];
 
 	/* From what is not measured nobody knows how far off it is. */
-	command_say("%zu of NCCL's 256 nodes; %zu of %zu links measured%s%s%s; NCCL %s %.3f GB/s%s", report->node_count,
+	command_say("%zu of NCCL's 256 nodes; %zu of %zu links measured%s%s%s; NCCL %s %s%s", report->node_count,
 		    measured, source->topology.link_count, source->profiled ? " (" : "",
 		    source->profiled ? source->profile_path : "", source->profiled ? ")" : "",
-		    measured ? "will be off by at most" : "reads their rates to within", report->worst_error_Bps / 1e9,
+		    measured ? "will be off by at most" : "reads their rates to within", units_rate(report->worst_error_Bps, off),
 		    measured ? " on what the file says" : "");
 	if (report->socket_Bps && answer_differs((double)report->socket_Bps / (double)report->nccl_socket_Bps))
-		command_say("between sockets NCCL takes %.2f GB/s, a constant of its own, and not %.2f: `--sockets "
+		command_say("between sockets NCCL takes %s, a constant of its own, instead of %s; `--sockets "
 			    "switches` gives it the rate, and changes classes of paths",
-			    (double)report->nccl_socket_Bps / 1e9, (double)report->socket_Bps / 1e9);
+			    units_rate((double)report->nccl_socket_Bps, off),
+			    units_rate((double)report->socket_Bps, measured_rate));
 	source_note_rates(source);
 	if (lacks_architecture(&source->topology))
 		command_say(

@@ -261,7 +261,7 @@ static void compare_interface(const struct sample *before, const struct sample *
 			      struct measure_others_uses *uses)
 {
 	double time_s = (double)clock_elapsed_ns(before->time_ns, now->time_ns) / 1e9, received, sent, least;
-	char in[UNITS_BYTES], out[UNITS_BYTES];
+	char in[UNITS_BYTES], out[UNITS_BYTES], in_rate[UNITS_BYTES], out_rate[UNITS_BYTES];
 	struct measure_others_use *use;
 	size_t i = 0;
 
@@ -278,9 +278,9 @@ static void compare_interface(const struct sample *before, const struct sample *
 		return;
 	use = add_use(uses, after->name);
 	if (use)
-		add_text(use, "received %s and sent %s that are not of this measurement, %.1f and %.1f Gbit/s",
-			 units_size(received, in), units_size(sent, out), received / time_s * 8e-9,
-			 sent / time_s * 8e-9);
+		add_text(use, "received %s and sent %s that are not of this measurement, %s and %s",
+			 units_size(received, in), units_size(sent, out), units_bits(received / time_s, in_rate),
+			 units_bits(sent / time_s, out_rate));
 }
 
 /* What it took since, with the time of a process that began meanwhile. */

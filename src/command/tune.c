@@ -164,15 +164,17 @@ static void print_rates(const struct tuned *tuned, FILE *out)
 {
 	const struct predict_communicator *file = &tuned->tuner.file, *truth = &tuned->tuner.truth;
 	double count = (double)truth->ring.channel_count;
+	char ring[UNITS_BYTES], tree[UNITS_BYTES];
 
-	fprintf(out, "%s: rings %.1f GB/s, trees %.1f, as NCCL counts",
-		tuned->node_count > 1 ? "on several hosts" : "on one host", count * truth->ring.intra_GBps,
-		(double)truth->tree.channel_count * truth->tree.intra_GBps);
+	fprintf(out, "%s: rings %s GB/s, trees %s, as NCCL counts",
+		tuned->node_count > 1 ? "on several hosts" : "on one host",
+		units_GBps((uint64_t)(count * truth->ring.intra_GBps * 1e9), ring),
+		units_GBps((uint64_t)((double)truth->tree.channel_count * truth->tree.intra_GBps * 1e9), tree));
 	if (tuned->tuner.edits)
 		fprintf(out,
-			"; the graph file says %.1f and %.1f, because there may be several hosts: the tuner corrects "
-			"it\n",
-			count * file->ring.intra_GBps, (double)file->tree.channel_count * file->tree.intra_GBps);
+			"; the graph file says %s and %s, because there may be several hosts: the tuner corrects it\n",
+			units_GBps((uint64_t)(count * file->ring.intra_GBps * 1e9), ring),
+			units_GBps((uint64_t)((double)file->tree.channel_count * file->tree.intra_GBps * 1e9), tree));
 	else if (tuned->node_count < 2)
 		fputs("; the graph file says so, and the tuner leaves NCCL's costs alone\n", out);
 	else

@@ -3,6 +3,7 @@
 #include "command/doctor/doctor.h"
 
 #include "base/parse.h"
+#include "command/print/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static bool next_interface(const struct doctor *doctor, struct doctor_fact *fact
 void doctor_nic_speed(struct doctor *doctor)
 {
 	struct doctor_fact fact = { .what = NULL };
+	char is[UNITS_BYTES], could[UNITS_BYTES];
 	uint64_t speed, most;
 
 	while (next_interface(doctor, &fact)) {
@@ -40,8 +42,8 @@ void doctor_nic_speed(struct doctor *doctor)
 			continue;
 		doctor->known++;
 		if (speed < most)
-			doctor_add(doctor, DOCTOR_WARNING, fact.subject, "%g of %g Gbit/s", (double)speed / 1000,
-				   (double)most / 1000);
+			doctor_add(doctor, DOCTOR_WARNING, fact.subject, "%s of %s",
+				   units_bits((double)speed * 125000, is), units_bits((double)most * 125000, could));
 	}
 }
 
@@ -49,15 +51,15 @@ void doctor_mtu(struct doctor *doctor)
 {
 	uint64_t speed, mtu, other_mtu = 0, other_speed = 0;
 	struct doctor_fact fact = { .what = NULL };
-	char other[TOPOLOGY_NAME_BYTES] = "";
+	char other[TOPOLOGY_NAME_BYTES] = "", at[UNITS_BYTES];
 
 	while (next_interface(doctor, &fact)) {
 		if (!doctor_fact_number(&fact, "mtu", &mtu) || !doctor_fact_number(&fact, "speed_Mbps", &speed))
 			continue;
 		doctor->known++;
 		if (speed >= FAST_MBPS && mtu < LARGE_MTU)
-			doctor_add(doctor, DOCTOR_NOTE, fact.subject, "MTU %llu at %g Gbit/s", (unsigned long long)mtu,
-				   (double)speed / 1000);
+			doctor_add(doctor, DOCTOR_NOTE, fact.subject, "MTU %llu at %s", (unsigned long long)mtu,
+				   units_bits((double)speed * 125000, at));
 		if (*other && speed == other_speed && mtu != other_mtu)
 			doctor_add(doctor, DOCTOR_WARNING, fact.subject, "MTU %llu, %s of the same speed has %llu",
 				   (unsigned long long)mtu, other, (unsigned long long)other_mtu);
@@ -82,6 +84,7 @@ void doctor_tcp_buffers(struct doctor *doctor)
 	static const char *const names[] = { "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem" };
 	const struct topology *topology = doctor->topology;
 	uint64_t fastest_Bps = 0, needed, bytes;
+	char has[UNITS_BYTES], at[UNITS_BYTES], needs[UNITS_BYTES];
 	size_t known = 0;
 
 	for (size_t i = 0; i < topology->vertex_count; i++) {
@@ -95,9 +98,9 @@ void doctor_tcp_buffers(struct doctor *doctor)
 		known++;
 		if (bytes < needed)
 			doctor_add(doctor, 4 * bytes < needed ? DOCTOR_WARNING : DOCTOR_NOTE, names[i],
-				   "at most %llu KiB for a stream; %g Gbit/s and a round trip of 1 ms need %llu KiB",
-				   (unsigned long long)(bytes >> 10), (double)fastest_Bps * 8 / 1e9,
-				   (unsigned long long)(needed >> 10));
+				   "at most %s for a stream; %s and a round trip of 1 ms need %s",
+				   units_size((double)bytes, has), units_bits((double)fastest_Bps, at),
+				   units_size((double)needed, needs));
 	}
 	doctor->known = known == 2 && fastest_Bps;
 }

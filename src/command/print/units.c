@@ -3,15 +3,24 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* As many decimals as it takes, up to four. */
+static void three_digits(double value, char text[static UNITS_BYTES])
+{
+	int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+
+	for (double at = value; at > 0 && at < 0.9995 && decimals < 4; at *= 10)
+		decimals++;
+	snprintf(text, UNITS_BYTES, "%.*f", decimals, value);
+}
 
 const char *units_GBps(uint64_t rate_Bps, char text[static UNITS_BYTES])
 {
-	double GBps = (double)rate_Bps / 1e9;
-
 	if (!rate_Bps)
 		snprintf(text, UNITS_BYTES, "?");
 	else
-		snprintf(text, UNITS_BYTES, "%.*f", GBps >= 99.95 ? 0 : GBps >= 9.995 ? 1 : 2, GBps);
+		three_digits((double)rate_Bps / 1e9, text);
 	return text;
 }
 
@@ -24,9 +33,14 @@ static const char *in_unit(double value, const char *unit, char text[static UNIT
 
 const char *units_rate(double rate_Bps, char text[static UNITS_BYTES])
 {
-	if (isfinite(rate_Bps))
-		return in_unit(rate_Bps / 1e9, "GB/s", text);
-	snprintf(text, UNITS_BYTES, "-");
+	if (!isfinite(rate_Bps)) {
+		snprintf(text, UNITS_BYTES, "-");
+	} else if (rate_Bps <= 0) {
+		snprintf(text, UNITS_BYTES, "0 GB/s");
+	} else {
+		three_digits(rate_Bps / 1e9, text);
+		snprintf(text + strlen(text), UNITS_BYTES - strlen(text), " GB/s");
+	}
 	return text;
 }
 

@@ -7,9 +7,9 @@
 
 enum { UNITS_BYTES = 24 };
 
-/* "12.3": GB/s without the unit, for columns and sums that name it once. "?" for 0. */
+/* "12.3", "9.00", "0.967": GB/s, three digits, without the unit, for columns and sums that name it once. "?" for 0. */
 const char *units_GBps(uint64_t rate_Bps, char text[static UNITS_BYTES]);
-/* "12.31 GB/s": of a collective. "-" for one that is not finite: nothing that took no time has a rate. */
+/* "12.3 GB/s": the same with it. "-" for one that is not finite: nothing that took no time has a rate. */
 const char *units_rate(double rate_Bps, char text[static UNITS_BYTES]);
 /* "100 Gbit/s", "16 Mbit/s": of a link or a NIC. */
 const char *units_bits(double rate_Bps, char text[static UNITS_BYTES]);

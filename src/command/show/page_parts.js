@@ -68,7 +68,9 @@ const table = (name, title, heads, rows, links) => {
 
 /* ---- numbers in words ---- */
 
-const GBps = (rate) => rate ? (rate / 1e9).toFixed(rate >= 99.95e9 ? 0 : rate >= 9.995e9 ? 1 : 2) : "?";
+/* As src/command/print/units.c. */
+const decimals = (value) => value >= 99.95 ? 0 : value >= 9.995 ? 1 : Math.min(4, 2 + Math.max(0, Math.ceil(-Math.log10(value / 0.9995))));
+const GBps = (rate) => rate ? (rate / 1e9).toFixed(decimals(rate / 1e9)) : "?";
 const capacity = (of) => {
 	const rate = GBps(of.provenance === "unknown" ? 0 : of.rate_Bps);
 	const signs = { assumed: `~${rate}`, nominal: `(${rate})`, at_least: `≥${rate}` };
@@ -79,7 +81,7 @@ const percent = (share) => Math.floor(share * 100 + 0.01) + " %";
 const FOUR = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, roundingMode: "halfEven", useGrouping: false }); /* as printf */
 const digits = (value) => FOUR.format(Number(value.toPrecision(12)));
 const time = (s) => s >= 1 ? digits(s) + " s" : s >= 1e-3 ? digits(s * 1e3) + " ms" : digits(s * 1e6) + " us";
-const rate = (Bps) => Bps === null ? "-" : digits(Bps / 1e9) + " GB/s";
+const rate = (Bps) => Bps === null ? "-" : (Bps ? GBps(Bps) : "0") + " GB/s";
 const size = (bytes) => {
 	const power = Math.min(3, Math.floor(Math.log2(Math.max(bytes * 1.00001, 1)) / 10));
 	return digits(bytes / 1024 ** power) + " " + ["B", "KiB", "MiB", "GiB"][power];

@@ -160,7 +160,7 @@ static void bytes_through_an_interface_are_counted(void **state)
 	end(others, &uses);
 	assert_int_equal(uses.count, 2);
 	assert_string_equal(text_of(&uses, "eth0"), "received 1.164 GiB and sent 0 B that are not of this measurement, "
-						    "1.0 and 0.0 Gbit/s");
+						    "1 Gbit/s and 0 Mbit/s");
 	measure_others_subjects(&uses, subjects, sizeof(subjects));
 	assert_string_equal(subjects, "eth0 and eth1");
 }

@@ -150,7 +150,7 @@ static void processes_of_a_job_are_one(void **state)
 	json_decref(all);
 	assert_int_equal(program_run("status", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "communicators: 1 with channels, 5 without\n"
-				     "    1 of GPUs 0,1: 4 channels, AllReduce 39.75 GB/s on one host\n"
+				     "    1 of GPUs 0,1: 4 channels, AllReduce 39.8 GB/s on one host\n"
 				     "    5 of GPU 0: NCCL searches: it has one GPU\n"));
 	assert_int_equal(program_run("status --jobs 0", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
 }
@@ -236,7 +236,7 @@ static void what_was_measured_stands_beside_what_was_predicted(void **state)
 		  true,
 		  "slow-rank",
 		  "the others wait for rank 2" },
-		{ "algorithm ring protocol simple", { 1.6, 1.7, 1.6, 1.6 }, true, true, "link", "now carries 12 GB/s" },
+		{ "algorithm ring protocol simple", { 1.6, 1.7, 1.6, 1.6 }, true, true, "link", "now carries 12.0 GB/s" },
 		{ "algorithm ring protocol simple",
 		  { 3, 3, 3, 3 },
 		  true,

@@ -159,7 +159,8 @@ static void rates_have_as_many_decimals_as_make_sense(void **state)
 		const char *text;
 	} rates[] = {
 		{ 0, "?" },
-		{ 1000000, "0.00" },
+		{ 1000000, "0.0010" },
+		{ 967000000, "0.967" },
 		{ 9994000000, "9.99" },
 		{ 9996000000, "10.0" },
 		{ 24123000000, "24.1" },
