@@ -11,7 +11,7 @@ uint64_t reach_rate_Bps(const struct topology_link *link, enum topology_directio
 	const struct topology_capacity *capacity = &link->capacity[direction];
 
 	if (capacity->provenance == TOPOLOGY_ASSUMED)
-		return link->nominal_Bps;
+		return 0;
 	/* A lower bound is no reason to believe less than the nominal rate. */
 	if (capacity->provenance == TOPOLOGY_AT_LEAST && link->nominal_Bps > capacity->rate_Bps)
 		return link->nominal_Bps;

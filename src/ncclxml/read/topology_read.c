@@ -177,8 +177,6 @@ static struct topology_link pci_link_of(const struct ncclxml_element *element, u
 	/* What NCCL makes up for a speed that it does not know, or for no lanes, is nothing that the slot can. */
 	for (unsigned i = 0; i < 2 && (!known || !lanes) && link.nominal_Bps; i++)
 		link.capacity[i].provenance = TOPOLOGY_ASSUMED;
-	if (!known || !lanes)
-		link.nominal_Bps = 0;
 	return link;
 }
 
