@@ -5,6 +5,7 @@
  */
 #include "cluster/read/wiring.h"
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/sys.h"
 
@@ -314,22 +315,34 @@ static void heard_by_switch(const struct reader *reader, uint32_t other, bool fo
 		*kind = forwarding ? WIRING_SWITCH : (nameless ? WIRING_NAMELESS : WIRING_HOST);
 }
 
-/*
- * A cable is there twice where its switch speaks CDP, too, and where a bond or a bridge hears what its port hears. What is
- * described alike at the other end may be several ports.
- */
-static struct wiring_link *heard_before(const struct reader *reader, uint32_t owner, uint32_t other, const char *port,
-					json_t *far)
+/* Of the port at the other end. Some switches have one address for all ports, that of the chassis. */
+static uint64_t far_port_hash(json_t *says)
 {
-	const bool is_named = port_id(far, "ifname") || port_id(far, "local");
-	char near_label[WIRING_LABEL_BYTES], far_label[WIRING_LABEL_BYTES];
-	struct wiring_link *links = reader->wiring->links;
+	static const char *const kinds[] = { "ifname", "local", "mac" };
+	json_t *chassis = one(json_object_get(says, "chassis")), *port = json_object_get(says, "port");
+	const char *id = NULL, *own;
 
-	snprintf(near_label, sizeof(near_label), "%s", port);
-	snprintf(far_label, sizeof(far_label), "%s", far_port(far));
+	for (size_t i = 0; !id && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		id = port_id(port, kinds[i]);
+	if (!port_id(port, "mac"))
+		return id && *id ? hash_text(HASH_START, id) : 0;
+	if (json_object_size(chassis) == 1) /* {"leaf1": {…}} */
+		chassis = json_object_iter_value(json_object_iter(chassis));
+	own = port_id(chassis, "mac");
+	return own && strcmp(own, id) != 0 ? hash_text(HASH_START, id) : 0;
+}
+
+/* A cable is there twice where its switch speaks CDP, too, and where a bond or a bridge hears what its port hears. */
+static struct wiring_link *heard_before(const struct reader *reader, uint32_t owner, uint32_t other, const char *port,
+					uint64_t far_port)
+{
+	struct wiring_link *links = reader->wiring->links;
+	char label[WIRING_LABEL_BYTES];
+
+	snprintf(label, sizeof(label), "%s", port);
 	for (size_t i = reader->wiring->link_count; i-- > 0 && links[i].from == owner;)
-		if (links[i].to == other && (!strcmp(links[i].label, near_label) ||
-					     (is_named && *far_label && !strcmp(links[i].far_label, far_label))))
+		if (links[i].to == other &&
+		    (!strcmp(links[i].label, label) || (far_port && links[i].far_port == far_port)))
 			return &links[i];
 	return NULL;
 }
@@ -341,6 +354,7 @@ static int take_neighbour(struct reader *reader, uint32_t owner, const char *por
 	json_t *far = json_object_get(says, "port");
 	int forwarding = forwards(&chassis), r;
 	struct wiring_link *again;
+	uint64_t far_port_is;
 	uint32_t other;
 
 	if (!chassis.name || !*chassis.name)
@@ -357,12 +371,16 @@ static int take_neighbour(struct reader *reader, uint32_t owner, const char *por
 	} else {
 		heard_by_switch(reader, other, forwarding == 1 && !is_host_port(far_port(far)), chassis.nameless);
 	}
-	again = heard_before(reader, owner, other, port, far);
+	far_port_is = far_port_hash(says);
+	again = heard_before(reader, owner, other, port, far_port_is);
 	if (again) {
 		again->rate_Bps = again->rate_Bps ? again->rate_Bps : port_rate(far);
 		return 0;
 	}
-	return wiring_link(reader->wiring, owner, other, port_rate(far), port, far_port(far));
+	r = wiring_link(reader->wiring, owner, other, port_rate(far), port, far_port(far));
+	if (r == 0)
+		reader->wiring->links[reader->wiring->link_count - 1].far_port = far_port_is;
+	return r;
 }
 
 /* {"eth0": {…}, …}; or json0's {"name": "eth0", "chassis": […], …}. */

@@ -47,6 +47,7 @@ struct wiring_link {
 	uint32_t from, to;
 	uint64_t rate_Bps;
 	char label[WIRING_LABEL_BYTES], far_label[WIRING_LABEL_BYTES]; /* of the ports at both ends */
+	uint64_t far_port; /* a hash of what no other port of `to` has; 0: not told */
 	bool management;
 	int management_end; /* whose port it is: 0: from; 1: to */
 };

@@ -197,6 +197,18 @@ static void a_port_that_is_heard_twice_is_one_cable(void **state)
 			FAST) "},{" HEARS_AT("eth1", "leaf2", "ifname", "swp1",
 					     FAST) "},{" HEARS_AT("bond0", "leaf1", "ifname", "swp1", FAST) "}]}}",
 		NULL, "tributary-cluster 1\nswitch leaf1..leaf2\nhost n1 leaf=leaf1..leaf2 rate=200Gbit/s\n");
+	/* Ports by their addresses, which are not the chassis's. */
+#define ADDRESS(port, address)                                                                           \
+	"{\"" port "\":{\"chassis\":{\"leaf1\":{\"id\":{\"type\":\"mac\",\"value\":\"02:00\"}," FORWARDS \
+	"}},\"port\":{\"id\":{\"type\":\"mac\",\"value\":\"" address                                     \
+	"\"},\"descr\":\"to hosts\",\"auto-negotiation\":{\"current\":\"" FAST "\"}}}}"
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[" ADDRESS("bond0", "02:11") "," ADDRESS(
+			       "eth0", "02:11") "," ADDRESS("eth1", "02:12") "]}}",
+		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n");
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[" ADDRESS("eth0", "02:00") "," ADDRESS("eth1",
+													 "02:00") "]}}",
+		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n");
+#undef ADDRESS
 	/* A switch whose ports have one address and one description: two cables. */
 	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS_AT(
 			       "eth0", "leaf1", "mac", "02::", FAST) "},{" HEARS_AT("eth1", "leaf1", "mac",
