@@ -3,11 +3,12 @@
 """perf/gains.py [--build DIR] [--check | --write]: the tables of predicted gains in README.md, and its pictures.
 
 The machines are those of topo/ as TCP hosts, so without RDMA and GPUDirect: with active RDMA ports TRIBUTARY_NET=auto leaves
-the network to NCCL, and with it the channels. A figure of the first table is the quotient of the times of 128 MiB, NCCL's over ours, of
-    sed 's/ gdr=1//; s/ rdma=1//' topo/dual-root-8gpu/machine.topology | build/tributary explain --from - --hosts 2
-which says what NCCL's own cost model gives for NCCL's channels, as we estimate them, and for ours. The clusters are made up, by `tributary simulate`: NCCL's better one of ring and tree, with
-ranks interleaved over the leaves and leaf by leaf, and aggregation beside both. --write puts them between the marks in README.md,
-and draws docs/plan.svg and docs/gains.svg; --check exits with 1 where these are not what the commands give.
+the network to NCCL, and with it the channels. A figure of the first table is the quotient of the times of 128 MiB, NCCL's over
+ours, of the command under it, which says what NCCL's own cost model gives for NCCL's channels, as we estimate them, and for ours.
+The clusters are made up; their times are what `tributary simulate` expects, by the formula that the plugin goes by: NCCL's better
+one of ring and tree, with ranks interleaved over the leaves and leaf by leaf, and aggregation beside both. The chart has what it
+simulates. --write puts them between the marks in README.md, and draws docs/plan.svg and docs/gains.svg; --check exits with 1 where
+these are not what the commands give.
 """
 import argparse
 import functools
@@ -26,7 +27,6 @@ HOSTS = (1, 2, 8)
 FABRICS = ((2, 4, 1), (2, 4, 4), (2, 4, 8), (4, 8, 4), (4, 8, 16))
 RATE = "100Gbit/s"
 BEGIN, END = "<!-- gains: written by `make gains` -->\n\n", "\n<!-- end of gains -->\n"
-WITHOUT_RDMA = "s/ gdr=1//; s/ rdma=1//"
 PICTURE = ["plan", "--from", "topo/nvlink-pairs-4gpu/machine.topology", "--svg"]
 
 
@@ -44,16 +44,22 @@ def times(ratio):
 
 
 def machine_gain(build, machine, hosts):
-    tcp_host = output_of("sed", WITHOUT_RDMA, machine)
-    sizes = json.loads(tributary(build, "explain", "--from", "-", "--hosts", str(hosts), "--json", input=tcp_host))["sizes"]
+    sizes = json.loads(tributary(build, "explain", "--from", machine, "--no-rdma", "--hosts", str(hosts), "--json"))["sizes"]
     at = next(s for s in sizes if s["bytes"] == BYTES)
     return at["nccl"]["time_us"] / at["tributary"]["time_us"]
 
 
 def descriptions():
-    """What topo/README.md says of each machine: GPUs and NICs, what it is there for."""
+    """What topo/README.md says of each machine: GPUs and NICs, with their rates, what it is there for."""
     rows = re.findall(r"^\| `([\w-]+)` \| (\d+), (\d+) \| (.*) \|$", (ROOT / "topo" / "README.md").read_text(encoding="utf-8"), re.M)
-    return {name: "%s GPUs, %s NIC%s: %s" % (gpus, nics, "" if nics == "1" else "s", what) for name, gpus, nics, what in rows}
+    return {name: "%s GPUs, %s NIC%s of %s Gbit/s: %s" % (gpus, nics, "" if nics == "1" else "s", nic_rates(name), what)
+            for name, gpus, nics, what in rows if nics != "0"}
+
+
+def nic_rates(name):
+    text = (ROOT / "topo" / name / "machine.topology").read_text(encoding="utf-8")
+    rates = {int(rate) * 8 / 1e9 for rate in re.findall(r"^vertex nic .* speed_Bps=(\d+)", text, re.M)}
+    return " and ".join("%g" % rate for rate in sorted(rates))
 
 
 def machines(build):
@@ -68,7 +74,9 @@ def machines(build):
             text += "| [%s](topo/%s/machine.topology) | %s |\n" % (what[name], name, " | ".join(times(g) for g in gains))
     most = [times(max(gains)) for gains in zip(*rest)]
     return text + "| the %d other machines of [topo/](topo/README.md) | %s |\n" % (
-        len(rest), " | ".join(word if word == "no gain" else "at most " + word for word in most))
+        len(rest), " | ".join(word if word == "no gain" else "at most " + word for word in most)) + (
+            "\nNCCL's time over Tributary's at 128 MiB in `tributary explain --from topo/dual-root-8gpu/machine.topology --no-rdma "
+            "--hosts 2`.\n")
 
 
 def interleaved(leaves, hosts):
@@ -88,7 +96,7 @@ def cases_of(build, leaves, hosts, ratio):
 
 
 def cluster(build, leaves, hosts, ratio):
-    best = functools.partial(best_of, cases_of(build, leaves, hosts, ratio))
+    best = functools.partial(best_of, cases_of(build, leaves, hosts, ratio), time="expected_s")
     now, ordered = best(("ring", "tree"), False), best(("ring", "tree"), True)
     alone, spare = best(("hierarchical",)), best(("aggregators",))
     cells = ("%d leaves of %d, %d:1" % (leaves, hosts, ratio), times(now / ordered), times(now / alone), times(ordered / alone),
@@ -96,8 +104,8 @@ def cluster(build, leaves, hosts, ratio):
     return "| " + " | ".join(cells) + " |\n"
 
 
-def best_of(cases, algorithms, leaf=None):
-    return min(c["time_s"] for c in cases if c["algorithm"] in algorithms and (leaf is None or (c["order"] == "leaf") == leaf))
+def best_of(cases, algorithms, leaf=None, time="time_s"):
+    return min(c[time] for c in cases if c["algorithm"] in algorithms and (leaf is None or (c["order"] == "leaf") == leaf))
 
 
 # ---------------------------------------------------------------------------------------------------------- the chart

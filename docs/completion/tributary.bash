@@ -287,7 +287,7 @@ _tributary()
 		doctor) options='--from --profile --json --color --help' ;;
 		devices) options='--json --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --html --nccl-graph --output --json --color --help' ;;
-		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --html --json --color --help' ;;
+		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --no-rdma --collective --html --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --install --measure --worker --nccl-tests --operations --sizes --turns --seconds --timeout --ranks --mps --json --color --help' kind=command ;;
 		env) options='--collnet --tuning --json --help' ;;
 		check) options='--rsh --program --timeout --master --secret --worker --json --color --help' ;;

@@ -86,6 +86,7 @@ complete -c tributary -n '__tributary_is explain' -l compare -r -F -d 'the graph
 complete -c tributary -n '__tributary_is explain' -l collnet -d 'NCCL has our collnet, as with NCCL_COLLNET_ENABLE=1; several hosts'
 complete -c tributary -n '__tributary_is explain' -l cluster -r -F -d 'the same if this cluster file promises a gain, and how much'
 complete -c tributary -n '__tributary_is explain' -l exclude -x -d 'leave out these hosts and switches, where the cluster\'s file is what LLDP or ibnetdiscover says of cables'
+complete -c tributary -n '__tributary_is explain' -l no-rdma -d 'as if the NICs had no RDMA: what TCP hosts like this gain'
 complete -c tributary -n '__tributary_is explain' -l collective -x -a 'broadcast reduce allgather reducescatter allreduce' -d 'what is timed'
 complete -c tributary -n '__tributary_is explain' -l html -r -F -d 'one page: the gain of each size, NCCL\'s channels beside Tributary\'s'
 complete -c tributary -n '__tributary_is explain' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'

@@ -36,7 +36,8 @@ def collnet_gain(program):
     """In thousandths of a ring's rate: what `tributary env` would switch collnet on for, on this host. 0: it would not."""
     env = {name: value for name, value in os.environ.items() if name != "NCCL_COLLNET_ENABLE"}
     answer = subprocess.run([program, "env", "--json"], env=env, stdout=subprocess.PIPE, check=True, timeout=60).stdout
-    return int((json.loads(answer)["gain"] or 0) * 1000)
+    found = json.loads(answer)
+    return 0 if found["no_collnet"] else int((found["gain"] or 0) * 1000)
 
 
 def driver(config):

@@ -486,14 +486,30 @@ static enum predict_collective collective_of(const struct command_call *call)
 	return (enum predict_collective)index;
 }
 
+/* The machine as a TCP host: its cards stay, as interfaces. */
+static void take_rdma(struct topology *topology)
+{
+	for (size_t i = 0; i < topology->vertex_count; i++) {
+		struct topology_vertex *vertex = &topology->vertices[i];
+
+		if (vertex->kind == TOPOLOGY_NIC)
+			vertex->nic.rdma = vertex->nic.gdr = false;
+		else if (vertex->kind == TOPOLOGY_GPU)
+			vertex->gpu.gdr = false;
+	}
+}
+
 static int explain(const struct command_call *call, struct source *source, FILE *out)
 {
 	struct explained explained = { .source = source, .collective = collective_of(call) };
 	const char *dump = command_value(call, "compare");
 	struct plan_request request, nccls;
 	enum plan_where where;
-	int status = channels_request(call, &source->topology, &request, &where);
+	int status;
 
+	if (command_given(call, "no-rdma"))
+		take_rdma(&source->topology);
+	status = channels_request(call, &source->topology, &request, &where);
 	if (status == COMMAND_OK && request.gpu_count * request.hosts < 2 && where == PLAN_ONE_HOST)
 		status = command_usage_error("explain", "a communicator of one GPU exchanges nothing");
 	if (status == COMMAND_OK)
@@ -546,6 +562,7 @@ const struct command command_explain = {
 		     COMMAND_OPTION_COLLNET,
 		     COMMAND_OPTION_COLLNET_CLUSTER,
 		     COMMAND_OPTION_EXCLUDE,
+		     { "no-rdma", NULL, "as if the NICs had no RDMA: what TCP hosts like this gain", NULL },
 		     { "collective", "broadcast|reduce|allgather|reducescatter|allreduce", "what is timed",
 		       "allreduce" },
 		     { "html", "FILE", "one page: the gain of each size, NCCL's channels beside Tributary's", NULL },

@@ -137,10 +137,41 @@ static void one_answer_to_one_question(void **unused)
 	assert_in_range(enough, 1, DRAWN - 1);
 }
 
+static void leave_out(char *text, const char *word)
+{
+	for (char *at = strstr(text, word); at; at = strstr(at, word))
+		memmove(at, at + strlen(word), strlen(at + strlen(word)) + 1);
+}
+
+/* README's first table: a machine of topo/ as the TCP host that it would be. */
+static void explain_takes_rdma_away(void **unused)
+{
+	char *text = program_source_text("topo/dual-root-8gpu/machine.topology"), call[1024];
+	json_t *with, *without, *stripped;
+
+	(void)unused;
+	snprintf(call, sizeof(call), "explain --from '%s/topo/dual-root-8gpu/machine.topology' --hosts 2 --json",
+		 program_source());
+	with = json_of(call);
+	strcat(call, " --no-rdma");
+	without = json_of(call);
+	leave_out(text, " gdr=1");
+	leave_out(text, " rdma=1");
+	snprintf(call, sizeof(call), "explain --from '%s' --hosts 2 --json", program_put("machine.topology", text));
+	stripped = json_of(call);
+	assert_true(json_equal(json_object_get(without, "sizes"), json_object_get(stripped, "sizes")));
+	assert_false(json_equal(json_object_get(without, "sizes"), json_object_get(with, "sizes")));
+	json_decref(with);
+	json_decref(without);
+	json_decref(stripped);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_answer_to_one_question),
+		cmocka_unit_test(explain_takes_rdma_away),
 	};
 
 	return cmocka_run_group_tests(tests, program_find, NULL);
