@@ -5,8 +5,8 @@
 SUITE ?= bullseye
 
 .PHONY: wheel
-wheel: $(if $(SUITE),,$(PLUGIN) $(COMMAND) $(BENCH_PROGRAMS)) ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: for this system and its libraries)
-	+$(Q)$(if $(SUITE),:,$(after_deps) $(PLUGIN) $(COMMAND))
+wheel: deps-wheel ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: for this system and its libraries)
+	+$(Q)$(if $(SUITE),:,$(after_deps) $(PLUGIN) $(COMMAND) $(BENCH_PROGRAMS))
 	@mkdir -p '$(O)'; PYTHON='$(PYTHON)' packaging/build-wheel '$(O)/wheel' '$(VERSION)' '$(O)' '$(SUITE)'
 
 .PHONY: debian
