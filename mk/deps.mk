@@ -21,8 +21,9 @@ DEPS_VM := qemu-system-x86=qemu-system-x86_64 busybox-static=busybox cpio=cpio k
 # Only for `make check-arm64`.  The libraries for arm64 are not installed, but unpacked beside (tests/gates/check-arm64).
 DEPS_ARM64 := gcc-aarch64-linux-gnu=aarch64-linux-gnu-gcc qemu-user=qemu-aarch64
 # Only for `make wheel` (in Debian's SUITE or, without one, here), `make debian` and `make rpm`.
-DEPS_WHEEL = python3-build=python:build python3-wheel=python:wheel python3-setuptools=python:setuptools $(if $(SUITE),make=make binutils=strip debootstrap=debootstrap,$(DEPS_BUILD))
-DEPS_DEBIAN := $(DEPS_BUILD) debhelper=dh dpkg-dev=dpkg-buildpackage
+DEPS_WHEEL = python3-build=python:build python3-wheel=python:wheel python3-setuptools=python:setuptools $(if $(SUITE),\
+	make=make binutils=strip debootstrap=debootstrap,$(DEPS_BUILD))
+DEPS_DEBIAN := $(DEPS_BUILD) build-essential=@build-essential debhelper=dh dpkg-dev=dpkg-buildpackage
 DEPS_RPM := $(DEPS_BUILD) rpm=rpmbuild
 # Only for `make check-packages`: what makes them, an older system to try them in, and a Slurm for its scripts.
 DEPS_PACKAGES = $(DEPS_WHEEL) $(DEPS_DEBIAN) $(DEPS_RPM) debootstrap=debootstrap python3-venv=python:ensurepip twine=twine \
