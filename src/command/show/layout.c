@@ -196,12 +196,23 @@ static bool is_stackable(const struct placing *placing, uint32_t first, uint32_t
 	return true;
 }
 
+/* Where a vertex and all that hangs on it end. */
+static double bottom_of(const struct placing *placing, uint32_t vertex)
+{
+	double bottom = box_of(placing, vertex)->y + box_of(placing, vertex)->height;
+
+	for (uint32_t at = placing->view->first_child[vertex]; at != TOPOLOGY_NONE;
+	     at = placing->view->next_sibling[at])
+		bottom = fmax(bottom, bottom_of(placing, at));
+	return bottom;
+}
+
 /* The second of two wide panels moves below the first. right: where the last ends; returns where all does. */
 static double stack(struct placing *placing, double top, double right)
 {
 	uint32_t first = placing->view->first_root, second;
-	double height = placing->below + PANEL_PAD - top;
 	struct layout_box *panels = placing->layout->panels;
+	double height;
 
 	if (right < STACK_WIDTH || first == TOPOLOGY_NONE)
 		return right;
@@ -209,10 +220,13 @@ static double stack(struct placing *placing, double top, double right)
 	if (!is_stackable(placing, first, second))
 		return right;
 	placing->stacked = true;
-	move(placing, second, LAYOUT_MARGIN - panels[second].x, height + STACK_GAP);
-	panels[second] = (struct layout_box){ LAYOUT_MARGIN, top + height + STACK_GAP, panels[second].width, height };
+	height = bottom_of(placing, first) + PANEL_PAD - top;
 	panels[first].height = height;
-	placing->below += height + STACK_GAP;
+	top += height + STACK_GAP;
+	move(placing, second, LAYOUT_MARGIN - panels[second].x, height + STACK_GAP);
+	panels[second] = (struct layout_box){ LAYOUT_MARGIN, top, panels[second].width,
+					      bottom_of(placing, second) + PANEL_PAD - top };
+	placing->below = bottom_of(placing, second);
 	return LAYOUT_MARGIN + fmax(panels[first].width, panels[second].width) + BRACKET + BRACKET_WORDS;
 }
 

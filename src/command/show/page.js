@@ -20,8 +20,8 @@ const tables = make("section", { id: "tables" }), picture = make("section", { id
 
 document.body.replaceChildren(
 	make("header", {},
-		make("div", {}, make("h1", {}, title), make("div", { class: "summary" }, summary), views.map((view, i) =>
-			make("div", { "data-view": i }, view.headline ? make("div", { class: "headline" }, view.headline) : null, make("div", {}, view.note)))),
+		make("div", {}, make("h1", {}, prose(title)), make("div", { class: "summary" }, prose(summary)), views.map((view, i) =>
+			make("div", { "data-view": i }, view.headline ? make("div", { class: "headline" }, prose(view.headline)) : null, make("div", {}, prose(view.note))))),
 		make("nav", {}, several ? make("div", { class: "group", id: "views" },
 			views.map((view, i) => button(undefined, view.name, { "data-show": i }))) : null,
 		make("div", { class: "group", id: "zoom" }, button("farther", "−", { title: "farther (-)" }),
@@ -37,7 +37,8 @@ let shown = -1, box, full, whole, svg;
 
 /*
  * A word that would be less than this many pixels high is drawn larger, and left out where it has no room: those of more weight
- * come first, and the least has to fit nearly as it is. "nic:mlx5_0" becomes "mlx5_0" where that is needed. It stays within the box that it stands in, and off all others and the links.
+ * come first, and the least has to fit nearly as it is. A name is cut where that is needed: "nic:mlx5_0" to "mlx5_0", then "NIC"; "gpu12" to "12".
+ * It stays within the box that it stands in, and off all others and the links.
  */
 const LEAST_PX = 9.05, labels = new Map();
 const offsetOf = (node) => node.closest("[data-side]")?.dataset.side.split(" ").map(Number) ?? [0, 0];
@@ -47,10 +48,25 @@ const boundsOf = (node) => {
 	const slack = node.matches("text") ? height * 0.14 : 0, [dx, dy] = offsetOf(node); /* above and below the letters */
 	return { left: dx + x - wide, top: dy + y - high + slack, right: dx + x + width + wide, bottom: dy + y + height + high - slack };
 };
+/* Of a link with corners, as of two sockets below each other, each part by itself: what it goes around is not on it. */
+const solidsOf = (node) => {
+	const d = node.getAttribute("d") ?? "", turns = [...d.matchAll(/([HV])([-\d.]+)/g)];
+	if (turns.length < 2)
+		return [boundsOf(node)];
+	const half = Number(node.getAttribute("stroke-width")) / 2, [dx, dy] = offsetOf(node), [x0, y0] = d.match(/[-\d.]+/g).map(Number);
+	let [x, y] = [x0 + dx, y0 + dy];
+	return turns.map(([, way, to]) => {
+		const from = [x, y];
+		[x, y] = way === "H" ? [Number(to) + dx, y] : [x, Number(to) + dy];
+		return { left: Math.min(from[0], x) - half, right: Math.max(from[0], x) + half, top: Math.min(from[1], y) - half, bottom: Math.max(from[1], y) + half };
+	});
+};
 const isIn = (a, b) => a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom;
 const isOver = (a, b) => Math.min(a.right, b.right) > Math.max(a.left, b.left) && Math.min(a.bottom, b.bottom) > Math.max(a.top, b.top);
+const shortsOf = (name, isNic) => [name.replace(/^(nic|net|switch|bridge):(0000:)?/, ""), name.replace(/, above$/, ""),
+	name.replace(/^(gpu|host )(\d+).*/, "$2"), name.replace(/^memory/, "mem"), isNic ? "NIC" : name].filter((short) => short.length < name.length);
 const labelsOf = (drawing) => {
-	const solid = [...drawing.querySelectorAll(".box, .row, .trough, .bed:not([d*=C])")].map(boundsOf);
+	const solid = [...drawing.querySelectorAll(".box, .row, .trough, .bed:not([d*=C])")].flatMap(solidsOf);
 	const weights = [".sign", ".alarm", ".name, .on-bar, .strong", ".rate, .words", "*"];
 	return [...drawing.querySelectorAll(".sign, .pip, text")].filter((node) => !node.parentNode.closest(".legend, .head, .sign, .pip"))
 		.map((node) => {
@@ -58,8 +74,8 @@ const labelsOf = (drawing) => {
 			const middle = { left: (at.left + at.right) / 2, top: (at.top + at.bottom) / 2 };
 			const isAround = (one) => isIn({ ...middle, right: middle.left, bottom: middle.top }, one);
 			const end = { start: at.left, end: at.right }[node.matches("text") ? getComputedStyle(text).textAnchor : ""] ?? middle.left;
-			const name = node.matches(".name") ? node.textContent : "", short = name.replace(/^(nic|net|switch|bridge):(0000:)?/, "");
-			return { node, name, short, at, x: end, y: middle.top, size: parseFloat(getComputedStyle(text).fontSize), around: solid.filter(isAround),
+			const name = node.matches(".name") ? node.textContent : "";
+			return { node, name, shorts: shortsOf(name, node.closest(".nic")), at, x: end, y: middle.top, size: parseFloat(getComputedStyle(text).fontSize), around: solid.filter(isAround),
 				off: node.matches(".sign") ? [] : solid.filter((one) => !isAround(one)), weight: weights.findIndex((of) => node.matches(of)) };
 		}).sort((a, b) => a.weight - b.weight || b.size - a.size);
 };
@@ -81,11 +97,11 @@ const legible = () => {
 			(taken.every(isClear) || node.closest(".many"))) };
 	};
 	for (const label of all) {
-		const { node, name, short, x, y } = label, [dx, dy] = offsetOf(node), isCut = short !== name;
-		const whole = place(label, 1), cut = !whole.fits && isCut ? place(label, short.length / name.length) : whole;
-		const { k, larger, now, fits } = cut.fits ? cut : whole;
-		if (isCut)
-			node.textContent = fits && !whole.fits ? short : name;
+		const { node, name, shorts, x, y } = label, [dx, dy] = offsetOf(node), whole = { ...place(label, 1), text: name };
+		const cuts = whole.fits ? [] : shorts.map((text) => ({ ...place(label, text.length / name.length), text }));
+		const { k, larger, now, fits, text } = cuts.find((one) => one.fits) ?? whole;
+		if (shorts.length)
+			node.textContent = text;
 		node.classList.toggle("crowded", !fits);
 		if (k > 1)
 			node.setAttribute("transform", `translate(${x - dx + now.left - larger.left} ${y - dy + now.top - larger.top}) scale(${
@@ -93,7 +109,7 @@ const legible = () => {
 		else
 			node.removeAttribute("transform");
 		if (fits && !node.closest(".many"))
-			taken.push(now);
+			taken.push({ ...now, top: now.top - 0.15 * (now.bottom - now.top), bottom: now.bottom + 0.15 * (now.bottom - now.top) });
 	}
 };
 
@@ -108,10 +124,10 @@ const setBox = (x, y, width) => {
 };
 /*
  * All of it, though no larger than need be, in what the header and the legend leave of the window. Drawings of the viewer are as wide
- * as the window, and need no more than their height.
+ * as the window, and need no more than their height. Of a long legend, as of many channels, the beginning is to be seen.
  */
 const fit = () => {
-	const room = Math.max(220, innerHeight - stage.getBoundingClientRect().top - scrollY - legendNow().offsetHeight);
+	const room = Math.max(220, innerHeight - stage.getBoundingClientRect().top - scrollY - Math.min(legendNow().offsetHeight, 0.2 * innerHeight));
 	const least = svg.dataset.whole !== undefined ? 0 : isNarrow ? 1 : 0.75, scale = Math.min(stage.clientWidth / full.width, 1.6, Math.max(room / full.height, least));
 	stage.style.height = `${Math.ceil(full.height * scale)}px`;
 	whole = stage.clientWidth / scale;
@@ -256,7 +272,7 @@ const painted = (node) => {
 const savedPicture = () => {
 	const PAD = 24, width = stage.clientWidth, { color, backgroundColor, fontFamily } = getComputedStyle(document.body), legend = legendNow();
 	const line = (text, x, y, size, more) => make("text", { x, y, "font-size": size, fill: color, ...more }, text);
-	const broken = (text, size) => (text ?? "").split(" ").reduce((lines, word) => {
+	const broken = (text, size) => (text ?? "").replaceAll("`", "").split(" ").reduce((lines, word) => {
 		const longer = `${lines.at(-1)} ${word}`.trim();
 		return longer.length * size * 0.6 > width - 2 * PAD ? [...lines, word] : [...lines.slice(0, -1), longer];
 	}, [""]);

@@ -164,7 +164,7 @@ const comparedView = (makers, pattern, both) => {
 			item.querySelector("text").prepend(`${makers[i].maker}: `);
 		}
 	}
-	const drawing = besides(makers.map((maker, i) => ({ head: `${maker.maker}: ${maker[pattern].summary}`, nodes: [both[i].querySelector(".scene")],
+	const drawing = besides(makers.map((maker, i) => ({ head: `${maker.maker} · ${maker[pattern].summary}`, nodes: [both[i].querySelector(".scene")],
 		box: both[i].dataset.scene.split(" ").map(Number) })), [], true);
 	drawing.querySelector(".legend").append(...legends[0].filter((one) => !one.dataset.flow),
 		...legends.flatMap((items) => items.filter((one) => one.dataset.flow)));
