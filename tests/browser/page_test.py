@@ -543,8 +543,13 @@ class Order(EveryPage):
         self.assertEqual(self.find("h1").text, data["answer"].split("; ")[0])
         was, now = (data[side]["phases"]["ring"]["time_s"] for side in ("before", "after"))
         self.assertIn(f"{was / now:.2f} times as fast", self.shown(".headline")[0].text)
+        self.assertIn("NCCL takes the faster: a tree before, a ring after.", self.shown("header [data-view]")[0].text)
         self.show("times")
-        self.assertEqual(len(self.shown(".drawing .pair-of-bars")), 2)
+        times = [data[side]["phases"][phase]["time_s"] for phase in ("ring", "tree") for side in ("before", "after")]
+        widths = [bar.rect["width"] for bar in self.shown(".drawing .pair-of-bars .bar")]
+        self.assertEqual(len(widths), len(times))
+        for width, time in zip(widths, times):
+            self.assertAlmostEqual(width / max(widths), time / max(times), delta=0.01)
 
 
 class OrderOfMany(Readable):

@@ -102,7 +102,7 @@ const drawMap = (switches, ends, y0, across = WIDTH) => {
 		}
 		y += row.height + GAP;
 	}
-	return { nodes, bottom: y };
+	return { nodes, bottom: y, isCoarse };
 };
 
 /* What a map lights up: a switch with its uplinks to the root; an end with those of its leaf. */
@@ -199,11 +199,13 @@ const showOrder = () => {
 		const ends = data.hosts.filter(({ name }) => place.has(name)).map(({ name, leaf }) => ({ name, leaf, isSlow: false, isAggregator: false,
 			text: ranks(place.get(name)), lanes: [0, 1].map(() => ({ share: null, band: 7 })) }));
 		const map = drawMap(switches, ends, 0, across);
-		return { head: `${side}${before_s ? `: ${time(timeOf(side, phase))}` : ""}`, nodes: map.nodes, box: [0, 0, across, map.bottom],
+		return { head: `${side}${before_s ? `: ${time(timeOf(side, phase))}` : ""}`, nodes: map.nodes, box: [0, 0, across, map.bottom], isCoarse: map.isCoarse,
 			...mapCards(switches, ends, (i) => ({ rows: [["up", wordsOf(switches[i].up.bytes)], ["down", wordsOf(switches[i].down.bytes)],
 				["uplink", data.switches[i].parent && `${gbits(data.switches[i].up_rate_Bps)} up, ${gbits(data.switches[i].down_rate_Bps)} down`]] }),
 			(i) => ({ rows: [["leaf", ends[i].leaf], ["has", ends[i].text]] })) };
 	};
+	const taken = sides.map((side) => timeOf(side, "tree") && timeOf(side, "tree") < timeOf(side, "ring") ? "tree" : "ring");
+	const note = taken[0] === taken[1] ? more : `NCCL takes the faster: a ${taken[0]} before, a ${taken[1]} after. ${more}`;
 	const bytes = (phase) => table("uplinks", `Bytes on uplinks, ${titles[phase]}`, ["uplink", "#before", "#after"],
 		data.uplinks.map((link) => [link.name, ...sides.map((side) => ({ text: wordsOf(link[side][phase]), value: link[side][phase] }))]));
 	const order = table("order", "Order of hosts", ["#place", ...sides], data.after.hosts.map((_, i) => [String(i), ...sides.map((side) => data[side].hosts[i])]));
@@ -211,18 +213,19 @@ const showOrder = () => {
 		const maps = sides.map((side) => mapOf(side, phase)), [was, is] = sides.map((side) => timeOf(side, phase));
 		return {
 			name: titles[phase], headline: was ? `${titles[phase]}: ${timesAsFast(was, is)}${phase === "pipeline" ? " on the slowest link" : ""}` : titles[phase],
-			note: more, drawing: besides(maps, [[null, was ? "load, bytes over what the uplink could carry in the time of before:" : "load, bytes over the most of any uplink:"],
-				...loadLegend, ...lacking && !none ? [["unknown", "rate not known"]] : [], [null, "width: rate, up at the left · beside it: bytes · of a host: its ranks"]], false),
+			note, drawing: besides(maps, [[null, was ? "load, bytes over what the uplink could carry in the time of before:" : "load, bytes over the most of any uplink:"],
+				...loadLegend, ...lacking && !none ? [["unknown", "rate not known"]] : [], [null, `width: rate, up at the left · ${
+					maps[0].isCoarse ? "squares: hosts; their ranks are on their cards" : "beside it: bytes · of a host: its ranks"}`]], false),
 			tables: [order, bytes(phase)].map((list) => list.map((node) => node.cloneNode(true))), link: (i, node) => maps[makerOf(node)].link(i), vertex: (i, node) => maps[makerOf(node)].vertex(i),
 		};
 	};
 	const timed = phases.filter((phase) => timeOf("before", phase)), size_words = `${size(data.bytes)} a rank`;
 	const rows = timed.map((phase) => {
-		const values = sides.map((side) => timeOf(side, phase)), note = timesAsFast(...values);
-		return { name: titles[phase], values, texts: values.map(time), note, strong: note.endsWith("fast") };
+		const values = sides.map((side) => timeOf(side, phase)), gain = timesAsFast(...values);
+		return { name: titles[phase], values, texts: values.map(time), note: gain, strong: gain.endsWith("fast") };
 	});
 	return { title, summary: `${data.name} · ${data.hosts.length} hosts · ${size_words}`, views: [...phases.map(viewOf),
-		...timed.length ? [pairsOf("times", more, rows, ["as it is now", "in the order found"], `time of ${size_words}, shorter is better`, [order])] : []] };
+		...timed.length ? [pairsOf("times", note, rows, ["as it is now", "in the order found"], `time of ${size_words}, shorter is better`, [order], true)] : []] };
 };
 
 /* ---- a simulated cluster ---- */
@@ -234,16 +237,17 @@ const caseTime = (one) => (isBound(one) ? "at least " : "") + time(one.time_s);
 /* How long each case takes; what is only a bound has an open end. */
 const drawCases = () => {
 	const LINE = 52, most = Math.max(...data.cases.map((one) => one.time_s)), best = Math.min(...data.cases.map((one) => one.time_s));
+	const wordsOf = (one) => caseTime(one) + (best && one.time_s > best ? `, ${(one.time_s / best).toFixed(2)} ×` : "");
+	const room = 24 + LETTER * Math.max(...data.cases.map((one) => wordsOf(one).length));
 	const bar = (one, i) => {
-		const wide = Math.max(2, (WIDTH - 190) * one.time_s / (most || 1)), y = LINE * i;
-		const times = best ? (one.time_s / best).toFixed(2) : "1.00";
+		const wide = Math.max(2, (WIDTH - room) * one.time_s / (most || 1)), y = LINE * i;
 		return make("g", { class: "vertex", "data-vertex": i }, make("title", {}, caseName(one)),
 			rect(0, y, WIDTH, LINE - 6, { class: "row", rx: 4 }), words(6, y + 14, clip(caseName(one), WIDTH - 12)),
 			rect(6, y + 21, wide, 18, { class: isBound(one) ? "bar bound" : one.time_s === best ? "bar best" : "bar" }),
-			words(wide + 14, y + 35, `${caseTime(one)}, ${times} ×`, one.time_s === best ? { class: "words strong" } : {}));
+			words(wide + 14, y + 35, wordsOf(one), one.time_s === best ? { class: "words strong" } : {}));
 	};
 	return scene(LINE * data.cases.length, data.cases.map(bar), [["stream best", "fastest"], ["stream slower", "others"],
-		...data.cases.some(isBound) ? [["unknown", "no less than that"]] : [], [null, "×: over the fastest; Enter or a click shows the case"]]);
+		...data.cases.some(isBound) ? [["unknown", "no less than that"]] : [], [null, "×: times as long as the fastest · Enter or a click shows the case"]]);
 };
 
 /* Of all jobs, step by step; the colour is that of the name. */
@@ -353,6 +357,6 @@ const showSimulation = () => {
 		open: (i) => i + 1, vertex: (i) => ({ title: caseName(data.cases[i]), words: "", links: [], vertices: [i],
 			rows: [["time", caseTime(data.cases[i])], ["algbw", rate(data.cases[i].algbw_Bps)], ["busbw", rate(data.cases[i].busbw_Bps)],
 				["fullest", data.cases[i].busiest[0]]] }) }];
-	return { title: data.name, summary: `${data.hosts} hosts · ${data.collective} of ${size(data.bytes)} a rank · simulated`,
+	return { title: data.name, summary: `${data.hosts} hosts · ${operationName(data.collective)} of ${size(data.bytes)} a rank · simulated`,
 		views: [...all, ...data.cases.map(viewOf)] };
 };

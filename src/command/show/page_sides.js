@@ -56,14 +56,15 @@ const drawPairs = (rows, legend, isCommon) => {
 	};
 	return scene(LINE * rows.length, rows.map(row), legend);
 };
-const pairsOf = (name, note, rows, names, unit, tables) => ({ name, note, tables,
-	drawing: drawPairs(rows, [["stream slower", names[0]], ["stream best", names[1]], [null, unit]], false),
+const pairsOf = (name, note, rows, names, unit, tables, isCommon = false) => ({ name, note, tables,
+	drawing: drawPairs(rows, [["stream slower", names[0]], ["stream best", names[1]], [null, unit]], isCommon),
 	vertex: (i) => ({ title: rows[i].name, words: rows[i].note, links: [], vertices: [i],
 		rows: [...names.map((of, side) => [of, rows[i].texts[side]]), ...rows[i].more ?? []] }) });
 
 /* ---- bench ---- */
 
-const OPERATIONS = { all_reduce: "AllReduce", all_gather: "AllGather", reduce_scatter: "ReduceScatter", all_to_all: "AlltoAll", job: "your job" };
+const OPERATIONS = { allreduce: "AllReduce", allgather: "AllGather", reducescatter: "ReduceScatter", alltoall: "AlltoAll", job: "your job" };
+const operationName = (word) => OPERATIONS[word.replaceAll("_", "")] ?? word;
 
 const showBench = () => {
 	const [title, more] = titleOf(data.sentence), sides = ["without", "with"], names = ["without Tributary", "with Tributary"];
@@ -81,7 +82,7 @@ const showBench = () => {
 		...sides.map((side) => ({ text: isJob ? digits(one[side].time_s) : time(one[side].time_s), value: one[side].time_s })),
 		...[one.ratio.median, one.ratio.low, one.ratio.high].map((ratio) => ratio.toFixed(3)), String(one.pairs)]));
 	const views = operations.map((operation) => {
-		const list = cases.filter((one) => one.operation === operation), name = OPERATIONS[operation] ?? operation;
+		const list = cases.filter((one) => one.operation === operation), name = operationName(operation);
 		return pairsOf(name, more, list.map(rowOf), names, `${isJob ? "time" : `time of ${name}`}, shorter is better; [95 % interval]; bold: above ${
 			digits(100 * data.margin)} %, and the interval leaves out 1`, [tableOf(list)]);
 	});
