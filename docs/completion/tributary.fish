@@ -206,7 +206,7 @@ complete -c tributary -n '__tributary_is simulate' -l exclude -x -d 'leave out t
 complete -c tributary -n '__tributary_is simulate' -l fabric -x -a 'leaf-spine: fat-tree: rail-optimised:' -d 'a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s'
 complete -c tributary -n '__tributary_is simulate' -l rate -x -d 'of each host\'s NIC that the cluster\'s file has no rate of, as 100Gbit/s; RATIO, as 4:1, is that of the hosts\' rate to the uplink\'s, for uplinks without a rate'
 complete -c tributary -n '__tributary_is simulate' -l collective -x -a 'allreduce allgather reducescatter alltoall permutation incast' -d 'what runs'
-complete -c tributary -n '__tributary_is simulate' -l algo -x -a 'ring tree hierarchical aggregators' -d 'ring, tree, hierarchical, aggregators: each is a case; AllGather and ReduceScatter: ring alone'
+complete -c tributary -n '__tributary_is simulate' -l algo -x -a 'ring tree hierarchical aggregators' -d 'ring, tree, hierarchical, aggregators: each is a case, the last one by itself where there are some; AllGather and ReduceScatter: ring alone'
 complete -c tributary -n '__tributary_is simulate' -l order -r -F -a 'rank leaf random:' -d 'orders of ranks: rank (by name), leaf, random:SEED, or a file with a host a line; each is a case'
 complete -c tributary -n '__tributary_is simulate' -l size -x -d 'of a rank\'s buffer; 64M and 64MiB are powers of 1024, 64MB of 1000'
 complete -c tributary -n '__tributary_is simulate' -l gpus -x -d 'of each host'

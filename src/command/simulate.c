@@ -68,7 +68,8 @@ const struct command command_simulate = {
 		     { "collective", "allreduce|allgather|reducescatter|alltoall|permutation|incast", "what runs",
 		       "allreduce" },
 		     { "algo", "LIST",
-		       "ring, tree, hierarchical, aggregators: each is a case; AllGather and ReduceScatter: ring alone",
+		       "ring, tree, hierarchical, aggregators: each is a case, the last one by itself where there are some; "
+		       "AllGather and ReduceScatter: ring alone",
 		       "ring,tree,hierarchical" },
 		     { "order", "LIST",
 		       "orders of ranks: rank (by name), leaf, random:SEED, or a file with a "

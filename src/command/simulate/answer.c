@@ -99,8 +99,11 @@ static void answer_aggregation(const struct simulation *simulation, const struct
 		answer_add(ret, "Aggregation (%s) is %.2f times as fast as %s, %s instead of %s", mine, gain, theirs,
 			   time, other);
 	if (gain > 1 && ours->leaf_gain.permille)
-		answer_add(ret, "; `tributary env` expects %.2f, beside ranks leaf by leaf, and turns it on from 1.5",
-			   ours->leaf_gain.permille / 1e3);
+		answer_add(ret, "; `tributary env` expects %.2f%s, beside ranks leaf by leaf, and turns it on from 1.5",
+			   ours->leaf_gain.permille / 1e3,
+			   ours->algorithm == SIMULATE_HIERARCHICAL && simulation->fabric.aggregator_count
+				   ? " with the aggregators"
+				   : "");
 }
 
 /* Where the table has no ranks leaf by leaf: what they bring NCCL alone. */

@@ -92,10 +92,14 @@ static int add_cases(const struct command_call *call, struct simulation *simulat
 {
 	bool rings_alone = simulation->collective == SIMULATE_ALLGATHER ||
 			   simulation->collective == SIMULATE_REDUCESCATTER;
-	const char *algorithms = rings_alone && !command_given(call, "algo") ? "ring" : command_value(call, "algo");
+	const char *algorithms = command_value(call, "algo");
 	const char *orders = command_value(call, "order");
 	char word[SIMULATION_ITEM_BYTES], order[SIMULATION_ITEM_BYTES];
 
+	if (!command_given(call, "algo") && rings_alone)
+		algorithms = "ring";
+	else if (!command_given(call, "algo") && simulation->fabric.aggregator_count)
+		algorithms = "ring,tree,hierarchical,aggregators";
 	for (const char *rest = algorithms; simulation_next_item(&rest, word);) {
 		size_t algorithm = 0;
 

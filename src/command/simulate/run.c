@@ -81,6 +81,17 @@ static int run_jobs(const struct simulation *simulation, struct simulation_case 
 	return COMMAND_OK;
 }
 
+/* The case's own, and what the plugin goes by: ranks leaf by leaf, and the cluster's aggregators if it has any. */
+static int find_gains(const struct simulation *simulation, const struct simulate_job *job, struct simulation_case *one)
+{
+	const struct simulate_fabric *fabric = &simulation->fabric;
+	struct simulate_job plugins = *job;
+	int r = simulate_gain(fabric, job, false, &one->gain);
+
+	plugins.algorithm = fabric->aggregator_count ? SIMULATE_AGGREGATORS : SIMULATE_HIERARCHICAL;
+	return r < 0 ? r : simulate_gain(fabric, &plugins, true, &one->leaf_gain);
+}
+
 /* The hosts in their order, cut into jobs of equal size; what is left over has none. */
 static int run_case(const struct simulation *simulation, struct simulation_case *one, bool watched)
 {
@@ -103,8 +114,7 @@ static int run_case(const struct simulation *simulation, struct simulation_case 
 						 .bytes = simulation->bytes,
 						 .seed = i + 1 };
 	jobs[0].algorithm = one->algorithm;
-	if (simulation->job_count == 1 && (simulate_gain(&simulation->fabric, jobs, false, &one->gain) < 0 ||
-					   simulate_gain(&simulation->fabric, jobs, true, &one->leaf_gain) < 0))
+	if (simulation->job_count == 1 && find_gains(simulation, jobs, one) < 0)
 		status = command_failed(NULL, ENOMEM, "the gain cannot be worked out");
 	else
 		status = run_jobs(simulation, one, jobs, false);
