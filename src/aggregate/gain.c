@@ -257,7 +257,7 @@ unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job
 	struct schedule_group *group;
 	unsigned gain;
 
-	if (!cluster || !cluster->host_count)
+	if (!cluster || !cluster->host_count || job->host_count > SCHEDULE_MEMBERS_MAX)
 		return 0;
 	group = sys_zalloc(sizeof(*group));
 	if (!group)

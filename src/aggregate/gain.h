@@ -39,7 +39,10 @@ struct gain_job {
 	size_t host_count;     /* 0: not known, so all of the cluster's */
 	uint64_t rate_Bps;     /* of a host's cards, where the cluster does not say; 0: not known */
 };
-/* The same of a job on as few leaves of the cluster as hold it, this host's first; 0 without a cluster. */
+/*
+ * The same of a job on as few leaves of the cluster as hold it, this host's first; 0 without a cluster, and of a job on more hosts than a
+ * group may have. Where their number is not known: of as many as there are, and a group may have.
+ */
 unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job);
 
 static inline bool gain_is_enough(unsigned permille)

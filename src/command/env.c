@@ -3,6 +3,7 @@
 #include "command/env.h"
 
 #include "aggregate/gain.h"
+#include "aggregate/schedule.h"
 #include "base/params.h"
 #include "base/parse.h"
 #include "base/text_file.h"
@@ -191,6 +192,26 @@ static int find_cluster(const struct params *params, struct cluster **ret, struc
 	return r;
 }
 
+static void describe_gain(const struct cluster *cluster, size_t host_count, struct env *env)
+{
+	char at_most[64] = "";
+
+	if (!host_count && cluster->host_count > SCHEDULE_MEMBERS_MAX)
+		snprintf(at_most, sizeof(at_most), " of %d hosts, the most that it is for", SCHEDULE_MEMBERS_MAX);
+	if (env->gain_permille)
+		snprintf(env->collnet, sizeof(env->collnet),
+			 "by the cluster file, aggregation is %.2f times as fast as NCCL's ring or tree for large "
+			 "AllReduces%s%s",
+			 env->gain_permille / 1e3, at_most,
+			 gain_is_enough(env->gain_permille) ? "" : ", below the limit of 1.5");
+	else if (host_count > SCHEDULE_MEMBERS_MAX)
+		snprintf(env->collnet, sizeof(env->collnet), "the job has %zu hosts, and aggregation is for at most %d",
+			 host_count, SCHEDULE_MEMBERS_MAX);
+	else
+		snprintf(env->collnet, sizeof(env->collnet),
+			 "the cluster file has no rates, or the job fewer than three hosts, so no gain is known");
+}
+
 /*
  * Whether the cluster file promises enough. From this host's leaf it does not go: all hosts of the job are to come to the
  * same.
@@ -215,16 +236,8 @@ static bool promises_gain(const struct params *params, struct env *env)
 	if (nodes && parse_u64(nodes, 1, UINT32_MAX, &count) == 0)
 		job.host_count = (size_t)count;
 	env->gain_permille = gain_permille(cluster, &job);
+	describe_gain(cluster, job.host_count, env);
 	cluster_free(cluster);
-	if (env->gain_permille)
-		snprintf(env->collnet, sizeof(env->collnet),
-			 "by the cluster file, aggregation is %.2f times as fast as NCCL's ring or tree for large "
-			 "AllReduces%s",
-			 env->gain_permille / 1e3,
-			 gain_is_enough(env->gain_permille) ? "" : ", below the limit of 1.5");
-	else
-		snprintf(env->collnet, sizeof(env->collnet),
-			 "the cluster file has no rates, or the job fewer than three hosts, so no gain is known");
 	return gain_is_enough(env->gain_permille);
 }
 

@@ -48,6 +48,12 @@ static const char two_leaves[] = "switch spine\n"
 				 "host n[1-4] leaf=a rate=40Mbit/s\n"
 				 "host n[5-8] leaf=b rate=40Mbit/s\n";
 
+static const char large[] = "switch spine\n"
+			    "switch a parent=spine rate=10Mbit/s\n"
+			    "switch b parent=spine rate=10Mbit/s\n"
+			    "host n[1-200] leaf=a rate=40Mbit/s\n"
+			    "host n[201-400] leaf=b rate=40Mbit/s\n";
+
 static void a_narrow_uplink_is_crossed_once(void **state)
 {
 	(void)state;
@@ -55,6 +61,10 @@ static void a_narrow_uplink_is_crossed_once(void **state)
 	assert_in_range(gain(two_leaves, "n1", 8, 0), 1700, 1750);
 	/* Nobody says how many hosts the job has: all of them. */
 	assert_in_range(gain(two_leaves, "n1", 0, 0), 1700, 1750);
+	/* More than a group may have; of a cluster that is as large the largest group counts, where nobody says how many. */
+	assert_int_equal(gain(two_leaves, "n1", 257, 0), 0);
+	assert_int_equal(gain(large, "n1", 257, 0), 0);
+	assert_int_equal(gain(large, "n1", 0, 0), gain(large, "n1", 256, 0));
 	/* Five hosts are on both leaves, whichever: a ring has 2·4/5, but a tree less. */
 	assert_in_range(gain(two_leaves, "n6", 5, 0), 1200, 1500);
 }

@@ -129,15 +129,22 @@ static void the_providers_topology_is_named(void **state)
 }
 
 /* It switches GPUDirect RDMA off: nobody gets it for nothing. */
+static void check_no_collnet(const char *reason)
+{
+	json_t *all;
+
+	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
+	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), reason));
+	json_decref(all);
+}
+
 static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 {
 	char text[4096];
 	json_t *all;
 
 	(void)state;
-	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
-	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "no cluster file"));
-	json_decref(all);
+	check_no_collnet("no cluster file");
 	assert_true(has("--collnet on", "NCCL_COLLNET_ENABLE"));
 	set_cluster("100Gbit/s"); /* the uplinks are as wide as a host: a ring crosses each once */
 	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
@@ -153,20 +160,24 @@ static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 	assert_non_null(strstr(text, "tributary: NCCL_COLLNET_ENABLE is set: by the cluster file, aggregation is 1."));
 	assert_null(strstr(text, "GPUDirect")); /* of which our TCP has none */
 	setenv("TRIBUTARY_NET", "verbs", 1);
-	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
-	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "GPUDirect RDMA"));
-	json_decref(all);
+	check_no_collnet("GPUDirect RDMA");
 	assert_int_equal(program_run("run --collnet on true", PROGRAM_STDERR, text, sizeof(text)), 0);
 	assert_non_null(strstr(text, "it switches GPUDirect RDMA off"));
 	unsetenv("TRIBUTARY_NET");
 	/* As every host of the job sees it: two hosts of one leaf cross no uplink. */
+	setenv("SLURM_JOB_NUM_NODES", "1024", 1);
+	check_no_collnet("the job has 1024 hosts, and aggregation is for at most 256");
 	setenv("SLURM_JOB_NUM_NODES", "2", 1);
 	assert_false(has("", "NCCL_COLLNET_ENABLE"));
 	unsetenv("SLURM_JOB_NUM_NODES");
+	setenv("TRIBUTARY_CLUSTER",
+	       program_put("large", "tributary-cluster 1\nswitch spine\nswitch a parent=spine rate=1Gbit/s\n"
+				    "switch b parent=spine rate=1Gbit/s\nhost n[1-200] leaf=a rate=1Gbit/s\n"
+				    "host n[201-400] leaf=b rate=1Gbit/s\n"),
+	       1);
+	check_no_collnet("for large AllReduces of 256 hosts, the most that it is for");
 	setenv("TRIBUTARY_CLUSTER", "/nowhere/at/all", 1);
-	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
-	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "/nowhere/at/all"));
-	json_decref(all);
+	check_no_collnet("/nowhere/at/all");
 }
 
 static void a_table_is_named_for_all_ranks(void **state)
