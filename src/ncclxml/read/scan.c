@@ -161,6 +161,8 @@ int ncclxml_scan(const char *text, size_t bytes, void (*on_escape)(void *arg, in
 {
 	struct scan scan = { .at = text, .end = text + bytes, .line = 1, .on_escape = on_escape, .arg = arg };
 
+	if (bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
+		give_up(&scan, "a byte-order mark");
 	while (scan.at < scan.end && !scan.reason) {
 		char c = take(&scan);
 

@@ -46,6 +46,7 @@ static void it_gives_up_on_the_line_where_nccl_does(void **state)
 	(void)state;
 	gives_up("<?xml version=\"1.0\"?>\n<system/>\n", 1, "<?instruction?>");
 	gives_up("<!-- a -->\n<!DOCTYPE system>\n<system/>\n", 2, "<!DOCTYPE>");
+	gives_up("\xef\xbb\xbf<system>\n</system>\n", 1, "a byte-order mark");
 	gives_up("<system>\n\t<cpu/>\n</system>\n", 2, "a tab between");
 	gives_up("<system>\n  text\n</system>\n", 2, "text between");
 	gives_up("<system>\n<cpu a=\"1\"\n b=\"2\"/>\n</system>\n", 2, "a line break");
