@@ -27,8 +27,8 @@ const struct doctor_check doctor_checks[] = {
 	  .run = doctor_measured_low },
 	{ "unlike-links", "all GPUs reach their CPU at the same rate",
 	  "Every ring through all GPUs goes at the pace of the slowest, and the wider slots wait.",
-	  "Move the GPU to a slot with as many lanes of the CPU (the board's manual says which share lanes or hang on the "
-	  "chipset), or leave it out: `tributary place` names the best others.",
+	  "Move the GPU to a slot of the CPU with as many lanes and the same generation as the others' (the board's manual "
+	  "says which share lanes or hang on the chipset), or leave it out: `tributary place` names the best others.",
 	  .run = doctor_unlike_links, .needs = { .gpus = 2 } },
 	{ "gpu-nic-distance", "each GPU has a NIC on its own PCIe switch, or at least on its own socket",
 	  "Traffic to other hosts crosses the host bridge or the link between sockets, and shares it with all else.",

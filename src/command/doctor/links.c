@@ -190,7 +190,7 @@ static bool is_told(const struct doctor *doctor, uint32_t link)
 /* Of slots that cannot do more, which is no fault: link-width and link-speed tell of those that can. */
 void doctor_unlike_links(struct doctor *doctor)
 {
-	char rate[UNITS_BYTES], other[UNITS_BYTES], lanes[24];
+	char rate[UNITS_BYTES], other[UNITS_BYTES], slot[40];
 	const struct topology *topology = doctor->topology;
 	struct reach *list;
 	uint64_t usual_Bps;
@@ -209,10 +209,13 @@ void doctor_unlike_links(struct doctor *doctor)
 				   "why %s is slower than others is told above", topology->vertices[list[i].gpu].name);
 			continue;
 		}
-		snprintf(lanes, sizeof(lanes), link->pci.lanes ? " (x%u)" : "", link->pci.lanes);
+		if (link->pci.generation && link->pci.lanes)
+			snprintf(slot, sizeof(slot), " (Gen%u x%u)", link->pci.generation, link->pci.lanes);
+		else
+			snprintf(slot, sizeof(slot), link->pci.lanes ? " (x%u)" : "", link->pci.lanes);
 		doctor_add(doctor, DOCTOR_NOTE, topology->vertices[list[i].gpu].name,
 			   "the link from %s to %s%s carries %s GB/s, %.0f %% of the %s GB/s of other GPUs%s",
-			   topology->vertices[link->lower].name, topology->vertices[link->upper].name, lanes,
+			   topology->vertices[link->lower].name, topology->vertices[link->upper].name, slot,
 			   units_GBps(list[i].rate_Bps, rate), 100.0 * (double)list[i].rate_Bps / (double)usual_Bps,
 			   units_GBps(usual_Bps, other),
 			   list[i].rate_Bps == list[0].rate_Bps ? ", and sets the pace of every ring" : "");

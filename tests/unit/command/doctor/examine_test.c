@@ -406,6 +406,10 @@ static void a_gpu_in_a_narrow_slot_is_named(void **state)
 		  DOCTOR_NOTE, "gpu2",
 		  "the link from gpu2 to cpu0 (x4) carries 6.00 GB/s, 25 % of the 24.0 GB/s of other GPUs, and sets the "
 		  "pace of every ring" },
+		/* As many lanes, of an older generation. */
+		{ SLOT("gpu0", "cpu0", "16", "24000") SLOT("gpu1", "cpu0", "16", "24000")
+			  SLOT("gpu2", "cpu0", "16 generation=3", "12000"),
+		  DOCTOR_NOTE, "gpu2", "the link from gpu2 to cpu0 (Gen3 x16) carries 12.0 GB/s" },
 		/* Behind the chipset: its own slot is as wide as the other. */
 		{ "vertex switch switch:a\nlink pci switch:a cpu0 lanes=4 nominal_Bps=6000000000\n" SLOT(
 			  "gpu0", "cpu0", "16", "24000") SLOT("gpu1", "switch:a", "16", "24000"),

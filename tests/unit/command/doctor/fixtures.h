@@ -178,7 +178,7 @@ static const struct fixture fixtures[] = {
 	{ "unlike-links",
 	  DOCTOR_NOTE,
 	  "gpu3",
-	  "(x4) carries 6.00 GB/s, 26 % of the 23.0 GB/s of other GPUs, and sets the pace of every ring",
+	  "(Gen4 x4) carries 6.00 GB/s, 26 % of the 23.0 GB/s of other GPUs, and sets the pace of every ring",
 	  { { "link pci gpu3 switch:0000:81:00.0 generation=4 lanes=16 most_generation=4 most_lanes=16 port=0000:82:01.0 "
 	      "nominal_Bps=24000000000",
 	      "link pci gpu3 switch:0000:81:00.0 generation=4 lanes=4 most_generation=4 most_lanes=4 port=0000:82:01.0 "
