@@ -54,6 +54,7 @@ struct estimation {
 	bool published;
 	struct simulate_fabric fabric; /* unless published */
 	struct simulate_settings settings;
+	double extra_Bps; /* of the one more aggregator a leaf; 0: none */
 	struct estimation_case cases[ESTIMATION_CASES_MAX];
 	size_t case_count;
 };

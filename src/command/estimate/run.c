@@ -149,6 +149,7 @@ static int run_extra(struct cluster_run *run)
 
 	if (rate_Bps <= 0)
 		return COMMAND_OK; /* no rate is known */
+	run->estimation->extra_Bps = rate_Bps;
 	r = simulate_fabric_add_aggregators(run->fabric, 1, rate_Bps);
 	return r < 0 ? command_failed(NULL, r, "aggregators cannot be added")
 		     : run_case(run->estimation, "one more aggregator a leaf", "aggregator", &network);

@@ -9,21 +9,30 @@
 
 #include <string.h>
 
+enum { REMEDY_BYTES = 64 };
+
 static double exposed_of_communication(const struct step_times *times)
 {
 	return times->communication_s > 0 ? times->exposed_s / times->communication_s : 0;
 }
 
 /* What a case changes, in words; those that cost nothing come first among the cases. */
-static const char *remedy_of(const struct estimation_case *one)
+static const char *remedy_of(const struct estimation *estimation, const struct estimation_case *one,
+			     char text[static REMEDY_BYTES])
 {
+	char rate[UNITS_BYTES];
+
 	static const struct {
 		const char *changes, *remedy;
 	} remedies[] = { { "", "the plugin's channels" },
 			 { "order", "ranks leaf by leaf (`tributary cluster order`)" },
-			 { "aggregation", "aggregation (TRIBUTARY_CLUSTER)" },
-			 { "aggregator", "one more aggregator a leaf" } };
+			 { "aggregation", "aggregation (TRIBUTARY_CLUSTER)" } };
 
+	if (!strcmp(one->why, "aggregator")) {
+		snprintf(text, REMEDY_BYTES, "one more aggregator of %s a leaf",
+			 units_bits(estimation->extra_Bps, rate));
+		return text;
+	}
 	for (size_t i = 0; i < sizeof(remedies) / sizeof(remedies[0]); i++)
 		if (!strcmp(remedies[i].changes, one->why))
 			return remedies[i].remedy;
@@ -35,7 +44,7 @@ static void answer(const struct estimation *estimation, struct answer *ret)
 {
 	const struct step_times *now = &estimation->cases[0].times;
 	double best_s = now->step_s;
-	char time[UNITS_BYTES];
+	char time[UNITS_BYTES], remedy[REMEDY_BYTES];
 
 	*ret = (struct answer){ .text = "" };
 	answer_add(ret, "A step takes %s, %.1f %% of it waiting for the network", units_time(now->step_s, time),
@@ -47,7 +56,7 @@ static void answer(const struct estimation *estimation, struct answer *ret)
 			continue;
 		answer_add(ret,
 			   best_s < now->step_s ? "; with %s, too, another %.1f %% less" : "; with %s %.1f %% less",
-			   remedy_of(one), 100 * (1 - one->times.step_s / best_s));
+			   remedy_of(estimation, one, remedy), 100 * (1 - one->times.step_s / best_s));
 		best_s = one->times.step_s;
 	}
 	answer_add(ret, best_s < now->step_s ? "." : ", and nothing that can be changed makes it shorter.");
