@@ -104,7 +104,7 @@ static const struct {
 	  &half,
 	  "other",
 	  COMPARE_LINK,
-	  "gpu2 to switch0 now carries 6 GB/s, and the profile says 12 GB/s" },
+	  "gpu2 to switch0 now carries 6.00 GB/s, and the profile says 12.0 GB/s" },
 	{ "a link that lacks too little", RING, RING, 100, 100, { 400, 390 }, &half, NULL, COMPARE_NOT_KNOWN, "" },
 	{ "a link that lacks too little, and a job",
 	  RING,
