@@ -118,8 +118,8 @@ static int end(const struct process *process)
 }
 
 /*
- * Hosts of up to 50 MB/s have more than 125 KB/s, on however busy a machine. Neither of the two complains, and a progress bar is for terminals: there is nothing
- * on standard error.
+ * Hosts of up to 50 MB/s have more than 125 KB/s, on however busy a machine. Neither of the two complains, and a progress bar is
+ * for terminals: there is nothing on standard error.
  */
 static void what_is_declared_is_compared_with_what_is_measured(void **state)
 {
