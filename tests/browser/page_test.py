@@ -453,11 +453,14 @@ class Sixteen(Readable):
         self.click("#fit")
         self.assertGreater(self.find("#stage").rect["height"], 500)
 
-    def test_a_socket_without_devices_takes_no_more_than_its_own_room(self):
-        page = PICTURES / "unequal.html"
-        machine = HERE.parents[1] / "topo" / "cascade-8gpu" / "machine.topology"
-        subprocess.run([BUILD / "tributary", "plan", "--from", machine, "--hosts", "2", "--html", page], check=True, timeout=30)
+    def open_machine(self, name, *command):
+        page = PICTURES / f"{name}.html"
+        machine = HERE.parents[1] / "topo" / name / "machine.topology"
+        subprocess.run([BUILD / "tributary", *command, "--from", machine, "--html", page], check=True, timeout=30)
         self.browser.get(page.as_uri())
+
+    def test_a_socket_without_devices_takes_no_more_than_its_own_room(self):
+        self.open_machine("cascade-8gpu", "plan", "--hosts", "2")
         first, second = (panel.rect for panel in self.shown(".drawing .panel"))
         self.assertLess(second["height"], 0.6 * first["height"])
         self.assertGreater(second["y"], first["y"] + first["height"])
@@ -465,6 +468,22 @@ class Sixteen(Readable):
         self.assert_words_stand_apart()
         self.on_a_telephone()
         self.assertEqual(self.unnamed(), [])
+
+    def test_arcs_cross_no_words(self):
+        self.open_machine("four-domains-8gpu", "show")
+        self.on_a_telephone()
+        self.assertEqual(self.unnamed(), [])
+        over = self.browser.execute_script("""const at = (node, [x, y]) => new DOMPoint(x, y).matrixTransform(node.getScreenCTM());
+            const points = [...svg.querySelectorAll(".bed[d*=C]")].flatMap((node) => Array.from({ length: 200 }, (_, i) => {
+                const { x, y } = node.getPointAtLength(node.getTotalLength() * i / 199);
+                return at(node, [x, y]);
+            }));
+            return [points.length, [...svg.querySelectorAll(".labels text")].filter((node) => node.checkVisibility({ visibilityProperty: true })).filter((node) => {
+                const box = node.getBoundingClientRect();
+                return points.some(({ x, y }) => x > box.left && x < box.right && y > box.top && y < box.bottom);
+            }).map((node) => node.textContent)]""")
+        self.assertGreater(over[0], 0)
+        self.assertEqual(over[1], [])
 
 
 class Explained(EveryPage):

@@ -48,12 +48,18 @@ const boundsOf = (node) => {
 	const slack = node.matches("text") ? height * 0.14 : 0, [dx, dy] = offsetOf(node); /* above and below the letters */
 	return { left: dx + x - wide, top: dy + y - high + slack, right: dx + x + width + wide, bottom: dy + y + height + high - slack };
 };
-/* Of a link with corners, as of two sockets below each other, each part by itself: what it goes around is not on it. */
+/* A link with corners or bends, as of two sockets, part by part: what it goes around is not on it. */
 const solidsOf = (node) => {
 	const d = node.getAttribute("d") ?? "", turns = [...d.matchAll(/([HV])([-\d.]+)/g)];
+	const half = Number(node.getAttribute("stroke-width")) / 2, [dx, dy] = offsetOf(node);
+	if (d.includes("C")) {
+		const length = node.getTotalLength(), parts = Math.ceil(length / Math.max(12, half));
+		return Array.from({ length: parts + 1 }, (_, i) => node.getPointAtLength(length * i / parts)).map(({ x, y }) =>
+			({ left: dx + x - half, right: dx + x + half, top: dy + y - half, bottom: dy + y + half }));
+	}
 	if (turns.length < 2)
 		return [boundsOf(node)];
-	const half = Number(node.getAttribute("stroke-width")) / 2, [dx, dy] = offsetOf(node), [x0, y0] = d.match(/[-\d.]+/g).map(Number);
+	const [x0, y0] = d.match(/[-\d.]+/g).map(Number);
 	let [x, y] = [x0 + dx, y0 + dy];
 	return turns.map(([, way, to]) => {
 		const from = [x, y];
@@ -66,13 +72,14 @@ const isOver = (a, b) => Math.min(a.right, b.right) > Math.max(a.left, b.left) &
 const shortsOf = (name, isNic) => [name.replace(/^(nic|net|switch|bridge):(0000:)?/, ""), name.replace(/, above$/, ""),
 	name.replace(/^(gpu|host )(\d+).*/, "$2"), name.replace(/^memory/, "mem"), isNic ? "NIC" : name].filter((short) => short.length < name.length);
 const labelsOf = (drawing) => {
-	const solid = [...drawing.querySelectorAll(".box, .row, .trough, .bed:not([d*=C])")].flatMap(solidsOf);
+	const [plates, beds] = [".box, .row, .trough", ".bed"].map((of) => [...drawing.querySelectorAll(of)].flatMap(solidsOf));
 	const weights = [".sign", ".alarm", ".name, .on-bar, .strong", ".rate, .words", "*"];
 	return [...drawing.querySelectorAll(".sign, .pip, text")].filter((node) => !node.parentNode.closest(".legend, .head, .sign, .pip"))
 		.map((node) => {
 			const text = node.matches("text") ? node : node.querySelector("text"), at = boundsOf(node);
 			const middle = { left: (at.left + at.right) / 2, top: (at.top + at.bottom) / 2 };
 			const isAround = (one) => isIn({ ...middle, right: middle.left, bottom: middle.top }, one);
+			const solid = plates.some(isAround) ? plates : [...plates, ...beds]; /* links are below boxes */
 			const end = { start: at.left, end: at.right }[node.matches("text") ? getComputedStyle(text).textAnchor : ""] ?? middle.left;
 			const name = node.matches(".name") ? node.textContent : "";
 			return { node, name, shorts: shortsOf(name, node.closest(".nic")), at, x: end, y: middle.top, size: parseFloat(getComputedStyle(text).fontSize), around: solid.filter(isAround),

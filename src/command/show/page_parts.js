@@ -68,8 +68,8 @@ const table = (name, title, heads, rows, links) => {
 
 /* ---- words and numbers ---- */
 
-/* A sentence with commands between backquotes. */
-const prose = (text) => (text ?? "").split("`").map((part, i) => i % 2 ? make("code", {}, part) : part);
+/* A sentence with commands between backquotes, and options. */
+const prose = (text) => (text ?? "").replace(/(^| )(--[a-z-]+)/g, "$1`$2`").split("`").map((part, i) => i % 2 ? make("code", {}, part) : part);
 
 /* As src/command/print/units.c. */
 const decimals = (value) => value >= 99.95 ? 0 : value >= 9.995 ? 1 : Math.min(4, 2 + Math.max(0, Math.ceil(-Math.log10(value / 0.9995))));

@@ -39,11 +39,22 @@ static void words_of(const void *arg, uint32_t index, struct picture_words *ret)
 		ret->what[0] = '\0';
 }
 
-/* Of the bands that the drawing has; and of round rates up to the fastest link's. */
+static bool has_provenance(const struct topology *topology, enum topology_provenance provenance)
+{
+	for (size_t i = 0; i < topology->link_count; i++)
+		for (int way = 0; way < 2; way++)
+			if (topology->links[i].capacity[way].provenance == provenance)
+				return true;
+	return false;
+}
+
+/* Of the bands and signs that the drawing has; and of round rates up to the fastest link's. */
 static void put_legend(struct picture *picture)
 {
 	static const double parts[] = { 0.05, 0.25, 1 };
-	static const char *const figures[] = { "(12) nominal", "~12 assumed", "≥12 at least", "↑ to the CPU" };
+	static const char *const signs[TOPOLOGY_PROVENANCE_COUNT] = { [TOPOLOGY_NOMINAL] = "(12) nominal",
+								      [TOPOLOGY_ASSUMED] = "~12 assumed",
+								      [TOPOLOGY_AT_LEAST] = "≥12 at least" };
 	double last = 0;
 	char text[32];
 
@@ -68,8 +79,10 @@ static void put_legend(struct picture *picture)
 		picture_legend(picture, "sample", -1, "#5c6878", picture_thickness(picture, (uint64_t)(GBps * 1e9)),
 			       text);
 	}
-	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
-		picture_legend(picture, NULL, -1, "", 0, figures[i]);
+	for (int i = 0; i < TOPOLOGY_PROVENANCE_COUNT; i++)
+		if (signs[i] && has_provenance(picture->view->topology, (enum topology_provenance)i))
+			picture_legend(picture, NULL, -1, "", 0, signs[i]);
+	picture_legend(picture, NULL, -1, "", 0, "↑ to the CPU");
 }
 
 int svg_print(const struct view *view, FILE *out)
