@@ -181,6 +181,14 @@ class Hosts(Bench):
         self.assertTrue(lines[3].startswith("    remedy: "))
         self.assertEqual(lines[6].split(), ["a", "ens1", "10.1.0.1", "1500", "10", "Gbit/s", "-", "ens1"])
 
+    def test_a_value_that_is_not_valid(self):
+        net = self.pair()
+        for host in "a", "b":
+            net.settings[host]["TRIBUTARY_PORTS"] = "70-80"
+        whole = net.check()[2]
+        self.assertRegex(whole["answer"], r"First, settings: a: TRIBUTARY_PORTS=70-80 is not valid: .* is used\.$")
+        self.assertNotIn("..", whole["answer"])
+
     def test_another_version_of_the_plugin(self):
         net = self.pair()
         other = self.folder / "other"

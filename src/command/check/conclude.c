@@ -479,7 +479,12 @@ static void report_unreached(struct hosts *hosts, size_t to, size_t interface, c
 	list(hosts, from, false, names);
 	snprintf(subject, sizeof(subject), "%.60s:%.20s", name_of(hosts, to), text_of(at, "name"));
 	add_common(hosts, to, common, sizeof(common));
-	if (error == EPROTO)
+	if (!strncmp(address, "127.", 4) || !strcmp(address, "::1"))
+		find(hosts, "route", in_the_way(hosts, to), subject,
+		     "%.60s is a loopback address, which %s cannot reach|Set another interface up and give it an address, "
+		     "or let TRIBUTARY_IF name it; `tributary devices` shows what there is.",
+		     address, names);
+	else if (error == EPROTO)
 		find(hosts, "address", in_the_way(hosts, to), subject,
 		     "at %.60s not this host answers %s|The address must be this host's alone; TRIBUTARY_IF names other "
 		     "interfaces.",
@@ -591,10 +596,4 @@ int check_conclude(const json_t *hosts, struct check_report *ret)
 	}
 	*ret = all.report;
 	return 0;
-}
-
-void check_report_fini(struct check_report *report)
-{
-	sys_free(report->at);
-	*report = (struct check_report){ .count = 0 };
 }

@@ -2,6 +2,7 @@
 /* What `tributary check` prints: the answer, one finding after the other, and which interface reaches which. */
 #include "command/check/check.h"
 
+#include "base/sys.h"
 #include "command/answer.h"
 #include "command/command.h"
 #include "command/print/table.h"
@@ -19,9 +20,22 @@ static const char *text_of(const json_t *object, const char *key)
 	return text ? text : "";
 }
 
+void check_report_fini(struct check_report *report)
+{
+	sys_free(report->at);
+	*report = (struct check_report){ .count = 0 };
+}
+
 static enum doctor_severity worst(const struct check_report *report)
 {
 	return report->count ? report->at[0].severity : DOCTOR_GOOD;
+}
+
+static bool ends_sentence(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length && text[length - 1] == '.';
 }
 
 static void answer(const json_t *hosts, const struct check_report *report, struct answer *ret)
@@ -45,8 +59,8 @@ static void answer(const json_t *hosts, const struct check_report *report, struc
 		separator = ", ";
 	}
 	if (worst(report) >= DOCTOR_WARNING)
-		answer_add(ret, ". %s%s: %s: %s.", report->count > 1 ? "First, " : "", first->check, first->subject,
-			   first->evidence);
+		answer_add(ret, ". %s%s: %s: %s%s", report->count > 1 ? "First, " : "", first->check, first->subject,
+			   first->evidence, ends_sentence(first->evidence) ? "" : ".");
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- JSON */
@@ -152,7 +166,7 @@ static void print_cell(const json_t *hosts, size_t host, size_t from, size_t to,
 		fputs(tried ? "none" : "-", rows);
 }
 
-static void print_matrix(const json_t *hosts, FILE *out)
+static void print_matrix(const json_t *hosts, const struct check_report *report, FILE *out)
 {
 	size_t count = json_array_size(hosts), answering = 0;
 	struct table table;
@@ -166,7 +180,8 @@ static void print_matrix(const json_t *hosts, FILE *out)
 		fprintf(out, "\n--json shows which interface reaches which.\n");
 		return;
 	}
-	fputc('\n', out);
+	if (report->count)
+		fputc('\n', out);
 	rows = table_begin(&table, out);
 	fputs("HOST\tINTERFACE\tADDRESS\tMTU\tSPEED", rows);
 	for (size_t i = 0; i < count; i++)
@@ -210,7 +225,7 @@ static void print_text(const json_t *hosts, const struct check_report *report, c
 			doctor_severity_word(at->severity), term_off(term), at->subject, evidence,
 			term_on(term, TERM_DIM), term_off(term), remedy);
 	}
-	print_matrix(hosts, out);
+	print_matrix(hosts, report, out);
 }
 
 int check_print(const struct command_call *call, const json_t *hosts, const struct check_report *report, FILE *out)

@@ -185,6 +185,18 @@ static void an_address_that_is_not_reached_says_why(void **state)
 			    "address error b:eth0 at 10.0.0.2 not this host answers a and c");
 }
 
+/* Without another interface the plugin takes lo: no firewall is at fault. */
+static void a_loopback_address_is_for_its_own_host(void **state)
+{
+	json_t *hosts = unreached(ECONNREFUSED);
+	char text[CASE_BYTES];
+
+	(void)state;
+	put(hosts, "1/facts/interfaces/0/address", "\"127.0.0.1\"");
+	assert_string_equal(only(hosts, text),
+			    "route error b:eth0 127.0.0.1 is a loopback address, which a and c cannot reach");
+}
+
 /* RDMA or NCCL's own network may do without that address. */
 static void what_tcp_does_not_carry_is_no_error(void **state)
 {
@@ -373,6 +385,7 @@ int main(void)
 		cmocka_unit_test(each_fault_is_one_line),
 		cmocka_unit_test(another_version_is_told_of_the_plugin_and_of_the_command),
 		cmocka_unit_test(an_address_that_is_not_reached_says_why),
+		cmocka_unit_test(a_loopback_address_is_for_its_own_host),
 		cmocka_unit_test(what_tcp_does_not_carry_is_no_error),
 		cmocka_unit_test(an_interface_that_reaches_nobody_is_named),
 		cmocka_unit_test(packets_that_vanish_are_named_with_those_that_pass),
