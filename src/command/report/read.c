@@ -102,9 +102,10 @@ static void say_left_out(const char *path, const struct report_inspector *inspec
 		snprintf(kind, sizeof(kind), "\"%s\"%s", inspector->left_out_key,
 			 inspector->left_out_several ? " and other things" : "");
 	command_say("\"%s\": %" PRIu64 " of %" PRIu64
-		    " records of NCCL Inspector are left out: they have %s in place of "
-		    "\"coll_perf\", and only collectives are read",
-		    path, inspector->left_out, inspector->left_out + inspector->lines, kind);
+		    " records of NCCL Inspector %s left out: %s %s in place of \"coll_perf\", and only collectives are "
+		    "read",
+		    path, inspector->left_out, inspector->left_out + inspector->lines,
+		    inspector->left_out == 1 ? "is" : "are", inspector->left_out == 1 ? "it has" : "they have", kind);
 }
 
 int report_read(struct report *report, const char *path)
