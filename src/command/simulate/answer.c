@@ -68,7 +68,7 @@ static void answer_one(const struct simulation *simulation, const struct simulat
 	else
 		simulation_case_words(simulation, one, words, sizeof(words));
 	answer_add(ret, "%s of %s a rank takes %s%s, %s of bus bandwidth (%s)",
-		   simulation_collective_word(simulation->collective), units_size(simulation->bytes, size),
+		   simulation_collective_name(simulation->collective), units_size(simulation->bytes, size),
 		   one->worst.bound ? "at least " : "", units_time(one->time_s, time),
 		   units_rate(one->worst.busbw_Bps, rate), words);
 	if (!one->busiest_count)

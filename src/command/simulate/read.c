@@ -16,11 +16,21 @@ static const char *const collective_words[SIMULATE_COLLECTIVE_COUNT] = {
 	[SIMULATE_REDUCESCATTER] = "reducescatter", [SIMULATE_ALLTOALL] = "alltoall",
 	[SIMULATE_PERMUTATION] = "permutation",     [SIMULATE_INCAST] = "incast",
 };
+static const char *const collective_names[SIMULATE_COLLECTIVE_COUNT] = {
+	[SIMULATE_ALLREDUCE] = "AllReduce",         [SIMULATE_ALLGATHER] = "AllGather",
+	[SIMULATE_REDUCESCATTER] = "ReduceScatter", [SIMULATE_ALLTOALL] = "AlltoAll",
+	[SIMULATE_PERMUTATION] = "Permutation",     [SIMULATE_INCAST] = "Incast",
+};
 static const char *const algorithm_words[] = { "ring", "tree", "hierarchical", "aggregators", NULL };
 
 const char *simulation_collective_word(enum simulate_collective collective)
 {
 	return collective_words[collective];
+}
+
+const char *simulation_collective_name(enum simulate_collective collective)
+{
+	return collective_names[collective];
 }
 
 const char *simulation_algorithm_word(enum simulate_algorithm algorithm)

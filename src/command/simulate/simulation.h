@@ -99,7 +99,9 @@ double simulation_answered_s(const struct simulation *simulation, const struct s
 /* Of all that a link could have carried in the case's time; 0 where nothing bounds it. */
 double simulation_load(const struct simulation_case *one, uint32_t link);
 const char *simulation_algorithm_word(enum simulate_algorithm algorithm);
+/* As JSON and the command line have it; as sentences do, "AllReduce". */
 const char *simulation_collective_word(enum simulate_collective collective);
+const char *simulation_collective_name(enum simulate_collective collective);
 /* "ring, order leaf" */
 void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
 			   size_t text_bytes);

@@ -45,7 +45,7 @@ static void print_head(const struct simulation *simulation, FILE *out)
 	if (fabric->aggregator_count)
 		fprintf(out, ", %zu %s", fabric->aggregator_count,
 			fabric->aggregator_count == 1 ? "aggregator" : "aggregators");
-	fprintf(out, "\n%s of %s a rank", simulation_collective_word(simulation->collective),
+	fprintf(out, "\n%s of %s a rank", simulation_collective_name(simulation->collective),
 		units_size(simulation->bytes, size));
 	if (simulation->job_count > 1)
 		fprintf(out, ", %zu jobs at once", simulation->job_count);

@@ -382,7 +382,7 @@ static void simulate_says_whether_aggregation_and_order_gain(void **state)
 	json_decref(ask("simulate --fabric leaf-spine:4x8,4:1,100Gbit/s --order leaf"));
 	assert_null(strstr(answer, "`tributary cluster order`"));
 	json_decref(ask("simulate --fabric leaf-spine:2x4,4:1,100Gbit/s --collective allgather"));
-	assert_true(begins(answer, "allgather of 1 GiB a rank takes ")); /* as the ring that it can be alone */
+	assert_true(begins(answer, "AllGather of 1 GiB a rank takes ")); /* as the ring that it can be alone */
 }
 
 static void order_says_the_same_only_where_it_is(void **state)
