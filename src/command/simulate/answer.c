@@ -99,21 +99,23 @@ static void answer_aggregation(const struct simulation *simulation, const struct
 		answer_add(ret, "Aggregation (%s) is %.2f times as fast as %s, %s instead of %s", mine, gain, theirs,
 			   time, other);
 	if (gain > 1 && ours->leaf_gain.permille)
-		answer_add(ret, "; `tributary env` expects %.2f%s, beside ranks leaf by leaf, and turns it on from 1.5",
+		answer_add(ret,
+			   "; `tributary env` expects %.2f%s, beside ranks leaf by leaf%s, and turns it on from 1.5",
 			   ours->leaf_gain.permille / 1e3,
 			   ours->algorithm == SIMULATE_HIERARCHICAL && simulation->fabric.aggregator_count
 				   ? " with the aggregators"
-				   : "");
+				   : "",
+			   simulation->gpus > 1 ? " and for one GPU a host" : "");
 }
 
-/* Where the table has no ranks leaf by leaf: what they bring NCCL alone. */
+/* Where the table has no ranks leaf by leaf: what they bring NCCL alone. The formula knows of one GPU a host: more lengthen a ring. */
 static void answer_leaf_order(const struct simulation *simulation, const struct simulation_case *nccl,
 			      struct answer *ret)
 {
 	double leaf_s = fmin(nccl->leaf_gain.ring_s_per_B, nccl->leaf_gain.tree_s_per_B) * simulation->bytes;
 	char time[UNITS_BYTES];
 
-	if (leaf_s > 0 && leaf_s < LESS * nccl->time_s)
+	if (simulation->gpus == 1 && leaf_s > 0 && leaf_s < LESS * nccl->time_s)
 		answer_add(ret, "; ranks leaf by leaf (`tributary cluster order`) should take NCCL alone %s",
 			   units_time(leaf_s, time));
 }

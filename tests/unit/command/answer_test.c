@@ -381,6 +381,10 @@ static void simulate_says_whether_aggregation_and_order_gain(void **state)
 		strstr(answer, "; ranks leaf by leaf (`tributary cluster order`) should take NCCL alone 166.4 ms."));
 	json_decref(ask("simulate --fabric leaf-spine:4x8,4:1,100Gbit/s --order leaf"));
 	assert_null(strstr(answer, "`tributary cluster order`"));
+	/* The order is that of leaves; eight GPUs a host make the ring longer than the formula has it. */
+	json_decref(ask("simulate --fabric leaf-spine:2x4,8:1,100Gbit/s --gpus 8"));
+	assert_non_null(strstr(answer, "expects 1.04, beside ranks leaf by leaf and for one GPU a host, and"));
+	assert_null(strstr(answer, "`tributary cluster order`"));
 	json_decref(ask("simulate --fabric leaf-spine:2x4,4:1,100Gbit/s --collective allgather"));
 	assert_true(begins(answer, "AllGather of 1 GiB a rank takes ")); /* as the ring that it can be alone */
 }
