@@ -45,6 +45,13 @@ json_t *json_text(const char *text)
 	return json_string(plain);
 }
 
+const char *json_text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
 json_t *json_known(uint64_t value)
 {
 	return value ? json_integer((json_int_t)value) : json_null();

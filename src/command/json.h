@@ -19,6 +19,8 @@ int json_print(const char *format, json_t *value, FILE *out);
 json_t *json_text(const char *text);
 /* null for "", of what is not known. */
 json_t *json_known_text(const char *text);
+/* The text of that key; "": there is none. */
+const char *json_text_of(const json_t *object, const char *key);
 /* A count, or null where 0 means "not known". */
 json_t *json_known(uint64_t value);
 json_t *json_topology(const struct topology *topology);

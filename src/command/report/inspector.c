@@ -8,6 +8,7 @@
 #include "command/report/stream.h"
 
 #include "base/log.h"
+#include "command/json.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,13 +27,6 @@ void report_inspector_fini(struct report_inspector *inspector)
 	forget(inspector);
 }
 
-static const char *text_of(const json_t *of, const char *key)
-{
-	const char *text = json_string_value(json_object_get(of, key));
-
-	return text ? text : "";
-}
-
 static json_int_t count_of(const json_t *of, const char *key)
 {
 	const json_t *value = json_object_get(of, key);
@@ -44,8 +38,9 @@ static int take_line(const struct report_inspector *inspector, struct report *re
 		     struct diag *diag)
 {
 	const json_t *performance = inspector->performance, *header = inspector->header;
-	const char *id = text_of(header, "id"), *name = text_of(header, "comm_name"),
-		   *collective = text_of(performance, "coll"), *clock = text_of(performance, "coll_timing_source");
+	const char *id = json_text_of(header, "id"), *name = json_text_of(header, "comm_name"),
+		   *collective = json_text_of(performance, "coll"),
+		   *clock = json_text_of(performance, "coll_timing_source");
 	json_int_t rank = count_of(header, "rank"), ranks = count_of(header, "n_ranks"),
 		   bytes = count_of(performance, "coll_msg_size_bytes"),
 		   time_us = count_of(performance, "coll_exec_time_us");
@@ -70,7 +65,7 @@ static int take_line(const struct report_inspector *inspector, struct report *re
 	kernel.is_untimed = *clock && strcmp(clock, "kernel_gpu") != 0;
 	report->not_by_gpu += kernel.is_untimed;
 	snprintf(member.name, sizeof(member.name), "rank %lld", (long long)rank);
-	snprintf(member.host, sizeof(member.host), "%s", text_of(inspector->metadata, "hostname"));
+	snprintf(member.host, sizeof(member.host), "%s", json_text_of(inspector->metadata, "hostname"));
 	if (*name && strcmp(name, "unknown") != 0)
 		snprintf(shown, sizeof(shown), "%.40s (%.40s)", name, id);
 	else

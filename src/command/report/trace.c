@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/sys.h"
+#include "command/json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,13 +40,6 @@ static int complain(const struct report_piece *piece, struct diag *diag, const c
 
 /* -------------------------------------------------------------------------------------------------------------- values */
 
-static const char *text_of(const json_t *of, const char *key)
-{
-	const char *text = json_string_value(json_object_get(of, key));
-
-	return text ? text : "";
-}
-
 /* Whole, from 0, as number or as text; -1: it is not there. */
 static int64_t count_of(const json_t *of, const char *key)
 {
@@ -54,7 +48,7 @@ static int64_t count_of(const json_t *of, const char *key)
 
 	if (json_is_integer(value))
 		return json_integer_value(value) >= 0 ? json_integer_value(value) : -1;
-	return parse_u64(text_of(of, key), 0, INT64_MAX, &number) == 0 ? (int64_t)number : -1;
+	return parse_u64(json_text_of(of, key), 0, INT64_MAX, &number) == 0 ? (int64_t)number : -1;
 }
 
 /* In two parts: old traces count from 1970, and a double has no ns then. */
@@ -120,7 +114,8 @@ static int64_t device_of(const json_t *event)
 static int group_of(struct report *report, const json_t *args, uint32_t *ret)
 {
 	json_t *ranks = json_object_get(args, "Process Group Ranks");
-	const char *name = text_of(args, "Process Group Name"), *words = text_of(args, "Process Group Description");
+	const char *name = json_text_of(args, "Process Group Name"),
+		   *words = json_text_of(args, "Process Group Description");
 	char *list = json_dumps(ranks, JSON_ENCODE_ANY | JSON_COMPACT), *key = NULL, shown[REPORT_NAME_BYTES];
 	int r = 0;
 
@@ -145,16 +140,16 @@ static bool is_communication(const char *name)
 static int describe(struct report *report, const json_t *event, struct report_kernel *ret)
 {
 	const json_t *args = json_object_get(event, "args");
-	const char *collective = text_of(args, "Collective name");
+	const char *collective = json_text_of(args, "Collective name");
 	int64_t in = count_of(args, "In msg nelems"), out = count_of(args, "Out msg nelems"),
 		ranks = count_of(args, "Group size"), most = in > out ? in : out;
 
-	ret->collective = report_collective_of(text_of(event, "name"));
+	ret->collective = report_collective_of(json_text_of(event, "name"));
 	/* A kernel that sends is part of what PyTorch calls AlltoAll, and generic ones have no other name. */
 	if (*collective && ret->collective >= REPORT_SENDRECV)
 		ret->collective = report_collective_of(collective);
 	if (most > 0 && (uint64_t)most < UINT64_C(1) << 56)
-		ret->bytes = (uint64_t)most * element_bytes(text_of(args, "dtype"));
+		ret->bytes = (uint64_t)most * element_bytes(json_text_of(args, "dtype"));
 	ret->ranks = ranks > 0 && ranks < UINT32_MAX ? (uint32_t)ranks : 0;
 	return group_of(report, args, &ret->group);
 }
@@ -168,7 +163,7 @@ static int take_kernel(struct report_trace *trace, struct report *report, const 
 
 	if (!times_of(event, &kernel.start_ns, &kernel.end_ns))
 		return complain(piece, diag, "a kernel has no \"ts\" and \"dur\", its time in microseconds");
-	if (is_communication(text_of(event, "name")))
+	if (is_communication(json_text_of(event, "name")))
 		r = describe(report, event, &kernel);
 	lane = r < 0 ? NULL : lane_of(trace, device_of(event));
 	if (!lane || sys_grow(&lane->kernels, lane->kernel_count, 1, sizeof(kernel)) < 0)
@@ -180,11 +175,11 @@ static int take_kernel(struct report_trace *trace, struct report *report, const 
 static int take_step(struct report_trace *trace, const json_t *event, const struct report_piece *piece,
 		     struct diag *diag)
 {
-	struct report_step step = { .on_gpu = !strcmp(text_of(event, "cat"), "gpu_user_annotation") };
+	struct report_step step = { .on_gpu = !strcmp(json_text_of(event, "cat"), "gpu_user_annotation") };
 	struct report_lane *lane;
 	uint64_t number;
 
-	if (parse_u64(text_of(event, "name") + strlen(STEP), 0, INT64_MAX - 1, &number) < 0)
+	if (parse_u64(json_text_of(event, "name") + strlen(STEP), 0, INT64_MAX - 1, &number) < 0)
 		return 0; /* another's name for something */
 	if (!times_of(event, &step.start_ns, &step.end_ns))
 		return complain(piece, diag, "a step has no \"ts\" and \"dur\", its time in microseconds");
@@ -216,10 +211,10 @@ static int take_event(struct report_trace *trace, struct report *report, const s
 	event = json_loadb(piece->text, piece->bytes, 0, &error);
 	if (!event)
 		return complain(piece, diag, error.text);
-	if (!strcmp(text_of(event, "ph"), "X")) {
-		if (!strcasecmp(text_of(event, "cat"), "kernel"))
+	if (!strcmp(json_text_of(event, "ph"), "X")) {
+		if (!strcasecmp(json_text_of(event, "cat"), "kernel"))
 			r = take_kernel(trace, report, event, piece, diag);
-		else if (!strncmp(text_of(event, "name"), STEP, strlen(STEP)))
+		else if (!strncmp(json_text_of(event, "name"), STEP, strlen(STEP)))
 			r = take_step(trace, event, piece, diag);
 	}
 	json_decref(event);
