@@ -120,7 +120,7 @@ complete -c tributary -n '__tributary_is env' -l collnet -x -a 'auto on off' -d 
 complete -c tributary -n '__tributary_is env' -l tuning -x -d 'the tuning table that NCCL follows, which every rank must have; auto; or off'
 complete -c tributary -n '__tributary_is env' -l json -d 'print JSON; docs/format/command.schema.json describes the keys'
 complete -c tributary -n '__tributary_is env' -l help -d 'this text'
-complete -c tributary -n '__tributary_is check' -l rsh -x -d 'the remote shell and its options; without it ssh -o BatchMode=yes'
+complete -c tributary -n '__tributary_is check' -l rsh -x -d 'the remote shell and its options, {} for HOST (kubectl exec -i {} --); without it ssh'
 complete -c tributary -n '__tributary_is check' -l program -x -d 'this program on the hosts; without it as here'
 complete -c tributary -n '__tributary_is check' -l timeout -x -d 'how long a host may take to answer at first'
 complete -c tributary -n '__tributary_is check' -l master -x -d 'under a launcher, where rank 0 listens; without it MASTER_ADDR and MASTER_PORT'

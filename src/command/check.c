@@ -13,11 +13,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SECRET_BYTES = 32, CLOCK_TIMES = 3, DISTANCES_MAX = CHECK_PEERS_MAX / 2 };
+enum { CLOCK_TIMES = 3, DISTANCES_MAX = CHECK_PEERS_MAX / 2, TIMEOUT_MAX_S = 600 };
 #define FACTS_NS (20 * NS_PER_S)
 #define REACH_NS (60 * NS_PER_S) /* what reach.c takes at most, and more */
 
@@ -34,19 +33,9 @@ struct check {
 	struct clusterprobe_session *session;
 	struct clusterprobe_member *members;
 	size_t count;
-	json_t *hosts; /* as check_conclude takes them */
-	char (*tokens)[2 * CLUSTERPROBE_TOKEN_BYTES + 1];
+	json_t *hosts;               /* as check_conclude takes them */
+	char nonce[CHECK_HEX_BYTES]; /* the same for all, so that what is made of the secret can be compared */
 };
-
-static int random_hex(char *ret, size_t count)
-{
-	uint8_t bytes[SHA256_BYTES];
-
-	if (getrandom(bytes, count, 0) != (ssize_t)count)
-		return -EIO;
-	check_hex(bytes, count, ret);
-	return 0;
-}
 
 static json_t *host_of(const struct check *check, size_t i)
 {
@@ -81,8 +70,7 @@ static int ask(struct check *check, uint64_t timeout_ns, json_t *(*make)(const s
 
 static json_t *make_facts(const struct check *check, size_t i)
 {
-	/* The same for all, so that what is made of the secret can be compared. */
-	return json_pack("{ss ss ss}", "ask", "facts", "nonce", check->tokens[check->count], "token", check->tokens[i]);
+	return json_pack("{ss ss sI}", "ask", "facts", "nonce", check->nonce, "host", (json_int_t)i);
 }
 
 static void take_facts(const struct check *check, size_t i, json_t *answer)
@@ -126,8 +114,7 @@ static void add_peer(const struct check *check, size_t to, json_t *peers)
 
 		json_array_append_new(at, json_pack("[O?, O?]", address, port));
 	}
-	json_array_append_new(peers,
-			      json_pack("{sI ss so}", "host", (json_int_t)to, "token", check->tokens[to], "at", at));
+	json_array_append_new(peers, json_pack("{sI so}", "host", (json_int_t)to, "at", at));
 }
 
 /* All others; of many those at distances of a power of two, before and behind: so every pair that tries does so both ways. */
@@ -148,7 +135,7 @@ static json_t *make_reach(const struct check *check, size_t i)
 	for (size_t to = 0; to < check->count; to++)
 		if (taken[to] && to != i && json_object_get(host_of(check, to), "facts"))
 			add_peer(check, to, peers);
-	return json_pack("{ss so}", "ask", "reach", "peers", peers);
+	return json_pack("{ss ss so}", "ask", "reach", "nonce", check->nonce, "peers", peers);
 }
 
 static void take_reach(const struct check *check, size_t i, json_t *answer)
@@ -158,14 +145,9 @@ static void take_reach(const struct check *check, size_t i, json_t *answer)
 
 static int ask_all(struct check *check)
 {
-	int r = 0;
+	int r = check_random_key(check->nonce);
 
 	check->hosts = json_array();
-	check->tokens = sys_zalloc((check->count + 1) * sizeof(*check->tokens));
-	if (!check->tokens)
-		return -ENOMEM;
-	for (size_t i = 0; i <= check->count && r == 0; i++)
-		r = random_hex(check->tokens[i], CLUSTERPROBE_TOKEN_BYTES);
 	for (size_t i = 0; i < check->count; i++)
 		json_array_append_new(check->hosts, json_pack("{so}", "name", json_text(check->members[i].name)));
 	if (r == 0)
@@ -210,8 +192,12 @@ static int check_names(char **names, size_t count)
 	if (count > CHECK_HOSTS_MAX)
 		return command_usage_error("check", "at most %d hosts", CHECK_HOSTS_MAX);
 	for (size_t i = 0; i < count; i++) {
-		if (!*names[i] || *names[i] == '-' || strlen(names[i]) >= CLUSTERPROBE_NAME_BYTES)
+		if (!*names[i] || *names[i] == '-')
 			return command_usage_error("check", "\"%.60s\" is no host's name", names[i]);
+		if (strlen(names[i]) >= CLUSTERPROBE_NAME_BYTES)
+			return command_usage_error(
+				"check", "\"%.60s...\" is too long for a name here: give a shorter one of the host",
+				names[i]);
 		for (size_t j = 0; j < i; j++)
 			if (!strcmp(names[i], names[j]))
 				return command_usage_error("check", "%s is named twice", names[i]);
@@ -236,7 +222,7 @@ static int find_program(const struct command_call *call, char ret[static PATH_MA
 
 static int check_hosts(const struct command_call *call, struct clusterprobe_setup setup, FILE *out)
 {
-	struct control_secret secret = { .count = SECRET_BYTES };
+	struct control_secret secret = { .count = CHECK_HEX_BYTES - 1 };
 	size_t count = call->operand_count;
 	struct clusterprobe_member *members = sys_zalloc(count * sizeof(*members));
 	struct check_shell *shells = sys_zalloc(count * sizeof(*shells));
@@ -247,19 +233,16 @@ static int check_hosts(const struct command_call *call, struct clusterprobe_setu
 
 	if (status == COMMAND_OK)
 		status = find_program(call, program);
+	if (r == 0)
+		r = check_random_key((char *)secret.bytes);
 	if (status != COMMAND_OK || r < 0)
 		goto end;
-	if (getrandom(secret.bytes, SECRET_BYTES, 0) != SECRET_BYTES)
-		r = -EIO;
 	for (size_t i = 0; i < count; i++)
 		snprintf(members[i].name, sizeof(members[i].name), "%s", call->rest[i]);
 	setup.secret = &secret;
 	setup.launch.size = (uint32_t)count;
-	if (r == 0) {
-		check_shells_start(command_value(call, "rsh"), program, &secret, setup.timeout_ns, members, shells,
-				   count);
-		r = clusterprobe_session_open(&setup, members, count, &check.session, &diag);
-	}
+	check_shells_start(command_value(call, "rsh"), program, &setup, members, shells, count);
+	r = clusterprobe_session_open(&setup, members, count, &check.session, &diag);
 	if (r == 0)
 		r = ask_all(&check);
 	clusterprobe_session_close(check.session);
@@ -271,7 +254,6 @@ end:
 		status = failed(&diag, r);
 	control_secret_forget(&secret);
 	json_decref(check.hosts);
-	sys_free(check.tokens);
 	sys_free(members);
 	sys_free(shells);
 	return status;
@@ -318,7 +300,6 @@ static int check_job(const struct command_call *call, struct clusterprobe_setup 
 		status = r < 0 ? failed(&diag, r) : conclude(call, &check, launcher_remedy, out);
 		clusterprobe_session_close(check.session);
 		json_decref(check.hosts);
-		sys_free(check.tokens);
 	}
 	control_secret_forget(&secret);
 	return status;
@@ -336,6 +317,8 @@ static int work(struct clusterprobe_setup setup)
 	conf_load();
 	setup.secret = &secret;
 	setup.pipe = &pipe;
+	setup.timeout_ns = 2 * TIMEOUT_MAX_S *
+			   NS_PER_S; /* others may keep the coordinator waiting; if it ends, so does the pipe */
 	r = clusterprobe_worker_run(&setup, &diag);
 	control_secret_forget(&secret);
 	return r < 0 ? failed(&diag, r) : COMMAND_OK;
@@ -346,7 +329,7 @@ static int run(const struct command_call *call, FILE *out)
 	struct check_worker *worker = sys_zalloc(sizeof(*worker));
 	struct clusterprobe_setup setup = { .stop = &interrupt_wanted, .answer = check_worker_answer };
 	uint64_t seconds = 0;
-	int status = command_number(call, "timeout", 1, 600, &seconds);
+	int status = command_number(call, "timeout", 1, TIMEOUT_MAX_S, &seconds);
 
 	if (!worker)
 		return command_failed(NULL, ENOMEM, "check");
@@ -379,7 +362,8 @@ const struct command command_check = {
 		"variables that are set here are set on each HOST, too. One line for each finding, the worst first: check, "
 		"verdict, subject, evidence; then its remedy. docs/guide/check.md lists the checks.\n"
 		"Exit status 3: the worst finding is a warning; 4: it is an error.",
-	.options = { { "rsh", "COMMAND", "the remote shell and its options; without it ssh -o BatchMode=yes", NULL },
+	.options = { { "rsh", "COMMAND",
+		       "the remote shell and its options, {} for HOST (kubectl exec -i {} --); without it ssh", NULL },
 		     { "program", "PATH", "this program on the hosts; without it as here", NULL },
 		     { "timeout", "SECONDS", "how long a host may take to answer at first", "15" },
 		     { "master", "ADDRESS",

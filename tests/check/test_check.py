@@ -101,6 +101,9 @@ class Net:
                   "noisy) echo 'Welcome!'; shift; exec ip netns exec %s %s \"$@\" ;;" % (self.names[0], TRIBUTARY),
                   "old) echo 'tributary: there is no command \"check\"' >&2; exit 2 ;;",
                   "endless) exec yes ;;",
+                  "chatty) exec yes never >&2 ;;",  # cut at the most that is kept
+                  "titled) printf '\\033]0;a\\007'; shift; exec ip netns exec %s %s \"$@\" ;;" % (self.names[0], TRIBUTARY),
+                  "hasty) shift; exec ip netns exec %s %s \"$@\" --timeout 1 ;;" % (self.names[0], TRIBUTARY),
                   "esac", "echo \"no host $host\" >&2; exit 255"]
         path.write_text("\n".join(lines) + "\n")
         path.chmod(0o755)
@@ -352,16 +355,6 @@ class Hosts(Bench):
         ip("-n", "switches", "link", "set", "aens2", "nomaster")
         self.found(WARNINGS, "interface warning a:ens2 through it nobody is reached: no answer from b")
 
-    def test_nccls_own_variable_confines(self):
-        for name, number in (("a", 1), ("b", 2)):
-            self.net.host(name, ens1="1.%d" % number, ens2="2.%d" % number)
-        self.found(OK, env={"NCCL_SOCKET_IFNAME": "=ens1"})  # ens2 is no faster
-        fast = self.put("speed", "200000\n")
-        self.net.before["b"] = "mount --bind %s /sys/class/net/ens2/speed" % fast
-        whole = self.found(WARNINGS, "confined warning b NCCL_SOCKET_IFNAME==ens1 keeps Tributary from ens2, which is up and "
-                           "faster (200 Gbit/s)", env={"NCCL_SOCKET_IFNAME": "=ens1"})
-        self.assertEqual([len(h["interfaces"]) for h in whole["hosts"]], [1, 1])
-
     def test_ssh_is_the_shell_without_another(self):
         net = self.pair()
         net.wait()
@@ -369,7 +362,7 @@ class Hosts(Bench):
         programs.mkdir()
         # It joins the words, and a shell takes them apart again.
         ssh = programs / "ssh"
-        ssh.write_text("#!/bin/sh\nwhile [ \"$1\" = -o ]; do shift 2; done\nhost=$1; shift\n"
+        ssh.write_text("#!/bin/sh\n[ \"$1\" = -T ] || exit 9\nshift\nwhile [ \"$1\" = -o ]; do shift 2; done\nhost=$1; shift\n"
                        "exec ip netns exec \"$host\" sh -c \"$*\"\n")
         ssh.chmod(0o755)
         done = subprocess.run([TRIBUTARY, "check", "a", "b"], capture_output=True, text=True,
@@ -395,15 +388,36 @@ class Hosts(Bench):
                            "host error silent does not answer: it did not answer within 8 s",
                            "host error old does not answer: the remote shell ended: tributary: there is no command",
                            "host error endless does not answer: it writes much, and no greeting",
-                           hosts=("a", "refused", "silent", "b", "old", "endless"), words=("--timeout", "8"))
+                           "host error chatty does not answer: the remote shell ended: neve",
+                           hosts=("a", "refused", "silent", "b", "old", "endless", "chatty", "hasty"),
+                           words=("--timeout", "8"))
         self.assertLess(time.monotonic() - begin, 60)
         # The others were examined all the same.
-        self.assertEqual([h["name"] for h in whole["hosts"] if h["answers"]], ["a", "b"])
+        self.assertEqual([h["name"] for h in whole["hosts"] if h["answers"]], ["a", "b", "hasty"])
         self.assertTrue(any(r["host"] == "b" and not r["error"] for r in whole["hosts"][0]["reaches"]))
 
     def test_a_shell_that_greets_is_no_fault(self):
         self.pair()
         self.found(OK, hosts=("noisy", "b"))
+        self.found(OK, hosts=("titled", "b"))
+
+    def test_the_name_stands_where_the_shell_wants_it(self):
+        net = self.pair()
+        net.wait()
+        done = subprocess.run([TRIBUTARY, "check", "--rsh", "ip netns exec {} env --", "a", "b"], capture_output=True,
+                              text=True, env={"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": LIBRARIES})
+        self.assertEqual((done.returncode, done.stderr), (OK, ""), done.stdout)
+
+    def test_a_signal_ends_it_at_once(self):
+        net = self.pair()
+        net.wait()
+        process = subprocess.Popen([TRIBUTARY, "check", "--timeout", "600", "--rsh", net.shell(), "silent", "a"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True).stdout:
+            time.sleep(0.01)
+        process.terminate()
+        _, messages = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, messages), (FAILED, "tributary: interrupted\n"))
 
     def test_what_cannot_be_asked(self):
         self.pair()

@@ -23,15 +23,16 @@ enum {
 
 /* In shells.c. */
 void check_hex(const uint8_t *bytes, size_t count, char *ret);
-/* Of so many bytes exactly. -EINVAL. */
-int check_unhex(const char *text, uint8_t *ret, size_t count);
+/* Digits. -EIO. */
+int check_random_key(char ret[static CHECK_HEX_BYTES]);
+/* Of the environment: of Tributary or NCCL. */
+bool check_is_setting(const char *entry);
 
 /* ---------------------------------------------------------------------------------------- facts.c, reach.c: on each host */
 
 struct check_worker {
 	const _Atomic bool *stop;
 	struct params params;
-	json_t *complaints; /* of the settings; owned */
 	size_t interface_count;
 	struct tcp_interface interfaces[TCP_INTERFACE_MAX];
 	struct clusterprobe_receiver *receivers[CHECK_INTERFACES_MAX];
@@ -39,8 +40,10 @@ struct check_worker {
 /* As clusterprobe_setup.answer: {"ask":"facts"|"clock"|"reach", ...}. */
 int check_worker_answer(void *arg, const char *question, char ret[static CLUSTERPROBE_TEXT_BYTES]);
 void check_worker_fini(struct check_worker *worker);
+/* What a connection shows to be taken by that host in this run. */
+void check_token(const char *nonce, json_int_t host, uint8_t ret[static CLUSTERPROBE_TOKEN_BYTES]);
 /* [[host, from, to, errno, packet], ...]; packet: 0, or, of packets of which long ones vanish, those that pass; 1: none. */
-json_t *check_reach(const struct check_worker *worker, const json_t *peers);
+json_t *check_reach(const struct check_worker *worker, const char *nonce, const json_t *peers);
 
 /* ---------------------------------------------------------------------------------------------------- conclude.c, pure */
 
@@ -61,6 +64,11 @@ struct check_report {
  */
 int check_conclude(const json_t *hosts, struct check_report *ret);
 void check_report_fini(struct check_report *report);
+struct check_attempt {
+	int host, from, to, error, packet; /* as in check_reach's answer */
+};
+/* Number k of a host's; false: it makes no sense. */
+bool check_attempt(const json_t *hosts, const json_t *host, size_t k, struct check_attempt *ret);
 
 /* -------------------------------------------------------------------------------------------------------------- text.c */
 
@@ -71,13 +79,15 @@ int check_print(const struct command_call *call, const json_t *hosts, const stru
 /* ------------------------------------------------------------------------------------------------------------ shells.c */
 
 struct check_shell {
-	int process, messages; /* what it writes to standard error is a file in memory */
+	int process, messages;       /* what it writes to standard error is a file in memory */
+	size_t matched, noise_bytes; /* of the greeting; of what came so far */
 };
 /*
- * Starts `tributary check --worker` on each host by `rsh`, words between spaces; NULL: ssh. Each gets the secret and the settings of
- * this process over its standard input. members[i].fd is the connection, or why says what went wrong.
+ * Starts `tributary check --worker` on each host by `rsh`, words between spaces, {} for the host; NULL: ssh. Each gets the
+ * secret and the settings of this process over its standard input. members[i].fd is the connection, or why says what went
+ * wrong.
  */
-void check_shells_start(const char *rsh, const char *program, const struct control_secret *secret, uint64_t timeout_ns,
+void check_shells_start(const char *rsh, const char *program, const struct clusterprobe_setup *setup,
 			struct clusterprobe_member *members, struct check_shell *shells, size_t count);
 /* Ends those that have not ended, and adds what they said last to the `why` of their hosts. */
 void check_shells_end(struct clusterprobe_member *members, struct check_shell *shells, size_t count);

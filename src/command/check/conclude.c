@@ -3,14 +3,13 @@
 #include "command/check/check.h"
 
 #include "base/sys.h"
-#include "command/print/units.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMED_MAX = 4, LIST_BYTES = 160 };
+enum { NAMED_MAX = 4, LIST_BYTES = 160, SUBJECT_BYTES = 128 };
 #define CLOCK_NS 1e9 /* lines of several logs cannot be put in order beyond that */
 
 struct hosts {
@@ -25,27 +24,19 @@ struct set {
 	size_t count;
 };
 
-static const json_t *host_at(const json_t *hosts, size_t i)
+static const json_t *host_of(const struct hosts *hosts, size_t i)
 {
-	return json_array_get(hosts, i);
+	return json_array_get(hosts->at, i);
 }
 
 static const json_t *facts_of(const struct hosts *hosts, size_t i)
 {
-	return json_object_get(host_at(hosts->at, i), "facts");
-}
-
-/* "": there is none. */
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
+	return json_object_get(host_of(hosts, i), "facts");
 }
 
 static const char *name_of(const struct hosts *hosts, size_t i)
 {
-	return text_of(host_at(hosts->at, i), "name");
+	return json_text_of(host_of(hosts, i), "name");
 }
 
 static void put_in(struct set *set, size_t i)
@@ -107,39 +98,94 @@ __attribute__((format(printf, 5, 6))) static void find(struct hosts *hosts, cons
 	log_sentence(finding->remedy, sizeof(finding->remedy), "%s", bar ? bar + 1 : "");
 }
 
-/* -------------------------------------------------------------------------------------------------------- what is the same */
+/* -------------------------------------------------------------------------------------------------------- what hosts say */
+
+enum rule_kind {
+	SAYS,  /* what hosts say of a fault: each sentence once */
+	SAME,  /* all have the same; shown */
+	EQUAL, /* the same; not shown */
+	EACH,  /* the same, of each member of the object */
+};
+static const struct rule {
+	const char *check, *key; /* of the facts: "plugin.version" of an object in them */
+	enum rule_kind kind;
+	enum doctor_severity severity;
+	const char *what, *remedy;
+} rules[] = {
+	{ "plugin", "plugin.error", SAYS, DOCTOR_ERROR, NULL,
+	  "Install the same package on all hosts, or add the library's folder to LD_LIBRARY_PATH; `tributary env` prints what to "
+	  "set." },
+	{ "env-plugin", "env_plugin.error", SAYS, DOCTOR_WARNING, NULL,
+	  "Without the environment half NCCL takes no planned channels. Install libnccl-env-tributary.so beside the plugin." },
+	{ "version", "plugin.version", SAME, DOCTOR_ERROR, "the plugin", "Install the same release on all hosts." },
+	{ "version", "plugin.other", SAYS, DOCTOR_WARNING, NULL,
+	  "Remove the older one, or its folder from LD_LIBRARY_PATH." },
+	{ "settings", "settings", EACH, DOCTOR_ERROR, NULL,
+	  "Give all hosts the same value; also in /etc/nccl.conf and ~/.nccl.conf." },
+	{ "network", "network", SAME, DOCTOR_ERROR, "the network",
+	  "TRIBUTARY_NET=tcp or verbs on all hosts makes it one." },
+	{ "network", "reason", SAYS, DOCTOR_NOTE, NULL, "Nothing is wrong with it where that is what is wanted." },
+	{ "secret", "secret.error", SAYS, DOCTOR_ERROR, NULL,
+	  "TRIBUTARY_SECRET must name a file that only its owner can read." },
+	{ "secret", "secret.proof", EQUAL, DOCTOR_ERROR, "the secret",
+	  "Copy one host's file of TRIBUTARY_SECRET to the others." },
+	{ "cluster-file", "cluster.error", SAYS, DOCTOR_ERROR, NULL,
+	  "TRIBUTARY_CLUSTER must name the same readable file on all hosts." },
+	{ "cluster-file", "cluster.digest", EQUAL, DOCTOR_ERROR, "the cluster file",
+	  "Copy one host's file of TRIBUTARY_CLUSTER to the others." },
+	{ "cluster-file", "cluster.unlisted", SAYS, DOCTOR_WARNING, NULL,
+	  "Add the host under its leaf, by the name that `hostname` prints there; `tributary cluster measure` writes such a file." },
+	{ "interfaces", "interfaces_error", SAYS, DOCTOR_ERROR, NULL,
+	  "`tributary devices` shows what there is; TRIBUTARY_IF names interfaces." },
+};
 
 /* Of host i; NULL: it has none, and is not compared. */
-typedef const char *(*value_fn)(const struct hosts *hosts, size_t i, const char *key);
-
-/* The hosts with the value of host `first`. */
-static void alike(const struct hosts *hosts, value_fn value, const char *key, size_t first, struct set *ret)
+static const char *fact(const struct hosts *hosts, size_t i, const char *key)
 {
-	*ret = (struct set){ .count = 0 };
-	for (size_t i = first; i < hosts->count; i++) {
-		const char *other = value(hosts, i, key);
+	const json_t *facts = facts_of(hosts, i), *object = facts;
+	const char *dot = strchr(key, '.'), *name = dot ? dot + 1 : key, *text;
+	char first[32];
 
-		if (other && !strcmp(other, value(hosts, first, key)))
-			put_in(ret, i);
+	if (dot) {
+		snprintf(first, sizeof(first), "%.*s", (int)(dot - key), key);
+		object = json_object_get(facts, first);
 	}
+	text = json_text_of(object, name);
+	if (!*text && json_is_object(facts) && !strncmp(key, "settings.", strlen("settings.")))
+		return json_object_get(object, name) ? "empty" : "unset";
+	return *text ? text : NULL;
 }
 
-static bool is_first(const struct hosts *hosts, value_fn value, const char *key, size_t i)
+/* Whether no host before it has the value of host i; those that have. */
+static bool alike(const struct hosts *hosts, const char *key, size_t i, struct set *ret)
 {
-	const char *own = value(hosts, i, key);
+	const char *own = fact(hosts, i, key);
 
-	for (size_t j = 0; own && j < i; j++) {
-		const char *other = value(hosts, j, key);
+	*ret = (struct set){ .count = 0 };
+	for (size_t k = 0; own && k < hosts->count; k++) {
+		const char *other = fact(hosts, k, key);
 
 		if (other && !strcmp(other, own))
+			put_in(ret, k);
+		if (ret->count && k < i)
 			return false;
 	}
 	return own != NULL;
 }
 
-/* "what is X on a, b; Y on c" if not all have the same. shown: else values are only told apart. */
-static void compare(struct hosts *hosts, const char *check, enum doctor_severity severity, const char *what,
-		    const char *remedy, bool shown, value_fn value, const char *key)
+static void apply_says(struct hosts *hosts, const struct rule *rule)
+{
+	char names[LIST_BYTES];
+	struct set set;
+
+	for (size_t i = 0; i < hosts->count; i++)
+		if (alike(hosts, rule->key, i, &set))
+			find(hosts, rule->check, rule->severity, list(hosts, &set, true, names), "%s|%s",
+			     fact(hosts, i, rule->key), rule->remedy);
+}
+
+/* "what is X on a, b; Y on c": the subject is all but those with the value that most have. */
+static void apply_same(struct hosts *hosts, const struct rule *rule, const char *key, const char *what)
 {
 	struct set most = { .count = 0 }, others = { .count = 0 }, set;
 	char text[400] = "", names[LIST_BYTES];
@@ -148,177 +194,69 @@ static void compare(struct hosts *hosts, const char *check, enum doctor_severity
 	for (size_t i = 0; i < hosts->count; i++) {
 		size_t used = strlen(text);
 
-		if (!is_first(hosts, value, key, i))
+		if (!alike(hosts, key, i, &set))
 			continue;
-		alike(hosts, value, key, i, &set);
-		if (shown)
-			snprintf(text + used, sizeof(text) - used, "%s%.60s on %s", kinds ? "; " : "",
-				 value(hosts, i, key), list(hosts, &set, false, names));
-		else
-			snprintf(text + used, sizeof(text) - used, "%s on %s", kinds ? "; another" : "one",
-				 list(hosts, &set, false, names));
+		snprintf(text + used, sizeof(text) - used, "%s%.60s on %s", kinds ? "; " : "",
+			 rule->kind != EQUAL ? fact(hosts, i, key)
+			 : kinds             ? "another"
+					     : "one",
+			 list(hosts, &set, false, names));
 		kinds++;
 		if (set.count > most.count)
 			most = set;
 	}
-	if (kinds < 2)
-		return;
 	for (size_t i = 0; i < hosts->count; i++)
-		if (value(hosts, i, key) && !most.has[i])
+		if (fact(hosts, i, key) && !most.has[i])
 			put_in(&others, i);
-	find(hosts, check, severity, list(hosts, &others, true, names), "%s is %s|%s", what, text, remedy);
+	if (others.count)
+		find(hosts, rule->check, rule->severity, list(hosts, &others, true, names), "%s is %s|%s", what, text,
+		     rule->remedy);
 }
 
-/* A sentence that several hosts say is one finding. */
-static void gather(struct hosts *hosts, const char *check, enum doctor_severity severity, const char *remedy,
-		   value_fn value, const char *key)
+static void apply_each(struct hosts *hosts, const struct rule *rule)
 {
-	char names[LIST_BYTES];
-	struct set set;
+	json_t *seen = json_object(), *value; /* in the order in which they are met */
+	const char *name;
+	char key[128];
 
-	for (size_t i = 0; i < hosts->count; i++) {
-		if (!is_first(hosts, value, key, i))
-			continue;
-		alike(hosts, value, key, i, &set);
-		find(hosts, check, severity, list(hosts, &set, true, names), "%s|%s", value(hosts, i, key), remedy);
+	for (size_t i = 0; i < hosts->count; i++)
+		json_object_update_missing(seen, json_object_get(facts_of(hosts, i), rule->key));
+	json_object_foreach(seen, name, value)
+	{
+		snprintf(key, sizeof(key), "%s.%s", rule->key, name);
+		apply_same(hosts, rule, key, name);
 	}
-}
-
-/* key: of the facts, "plugin.version" of an object in them. */
-static const char *fact(const struct hosts *hosts, size_t i, const char *key)
-{
-	const json_t *object = facts_of(hosts, i);
-	const char *dot = strchr(key, '.');
-	char first[32];
-	const char *text;
-
-	if (dot) {
-		snprintf(first, sizeof(first), "%.*s", (int)(dot - key), key);
-		object = json_object_get(object, first);
-	}
-	text = text_of(object, dot ? dot + 1 : key);
-	return *text ? text : NULL;
-}
-
-static const char *setting(const struct hosts *hosts, size_t i, const char *key)
-{
-	const char *text = json_string_value(json_object_get(json_object_get(facts_of(hosts, i), "settings"), key));
-
-	return json_is_object(facts_of(hosts, i)) && !text ? "unset" : text;
+	json_decref(seen);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- each host */
 
-static void look_at_answers(struct hosts *hosts)
+static const char *subject_of(const struct hosts *hosts, size_t i, const json_t *interface,
+			      char text[static SUBJECT_BYTES])
 {
-	for (size_t i = 0; i < hosts->count; i++)
-		if (*text_of(host_at(hosts->at, i), "why") || !json_is_object(facts_of(hosts, i)))
-			find(hosts, "host", DOCTOR_ERROR, name_of(hosts, i), "does not answer: %s|%s",
-			     *text_of(host_at(hosts->at, i), "why") ? text_of(host_at(hosts->at, i), "why")
-								    : "what it says is no answer",
-			     text_of(host_at(hosts->at, i), "remedy"));
+	snprintf(text, SUBJECT_BYTES, "%.60s:%.20s", name_of(hosts, i), json_text_of(interface, "name"));
+	return text;
 }
 
-static void look_at_plugins(struct hosts *hosts)
+static void look_at_host(struct hosts *hosts, size_t i)
 {
-	gather(hosts, "plugin", DOCTOR_ERROR,
-	       "Install the same package on all hosts, or add the library's folder to LD_LIBRARY_PATH; `tributary env` "
-	       "prints what to set.",
-	       fact, "plugin.error");
-	gather(hosts, "env-plugin", DOCTOR_WARNING,
-	       "Without the environment half NCCL takes no planned channels. Install libnccl-env-tributary.so beside the "
-	       "plugin.",
-	       fact, "env_plugin.error");
-	compare(hosts, "version", DOCTOR_ERROR, "the plugin", "Install the same release on all hosts.", true, fact,
-		"plugin.version");
-	for (size_t i = 0; i < hosts->count; i++) {
-		const char *plugin = fact(hosts, i, "plugin.version"), *program = fact(hosts, i, "version");
+	const json_t *host = host_of(hosts, i), *facts = facts_of(hosts, i);
+	const char *why = json_text_of(host, "why");
+	char subject[SUBJECT_BYTES];
+	json_t *at;
+	size_t k;
 
-		if (plugin && program && strcmp(plugin, program) != 0)
-			find(hosts, "version", DOCTOR_WARNING, name_of(hosts, i),
-			     "the plugin %.120s is %.40s, the command %.40s|Remove the older one, or its folder from "
-			     "LD_LIBRARY_PATH.",
-			     fact(hosts, i, "plugin.file"), plugin, program);
-	}
-}
-
-/* Of unlike hosts these may differ: what follows from them is seen. */
-static bool may_differ(const char *name)
-{
-	static const char *const names[] = {
-		"TRIBUTARY_IF",      "NCCL_SOCKET_IFNAME",        "TRIBUTARY_HCA",
-		"NCCL_IB_HCA",       "TRIBUTARY_GID_INDEX",       "NCCL_IB_GID_INDEX",
-		"TRIBUTARY_PROFILE", "TRIBUTARY_STATE_DIR",       "TRIBUTARY_DUMP_DIR",
-		"TRIBUTARY_METRICS", "TRIBUTARY_LOCAL_PROCESSES", "TRIBUTARY_SHARED_DIR",
-		"NCCL_TOPO_FILE",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return false;
-}
-
-static void look_at_settings(struct hosts *hosts)
-{
-	json_t *seen = json_object(); /* names, in the order in which they are met */
-	const char *name;
-	json_t *value;
-
-	for (size_t i = 0; i < hosts->count; i++) {
-		const json_t *complaints = json_object_get(facts_of(hosts, i), "complaints");
-
-		json_object_foreach(json_object_get(facts_of(hosts, i), "settings"), name, value) if (!may_differ(name))
-			json_object_set_new(seen, name, json_true());
-		for (size_t k = 0; k < json_array_size(complaints); k++)
-			if (json_is_string(json_array_get(complaints, k)))
-				find(hosts, "settings", DOCTOR_WARNING, name_of(hosts, i),
-				     "%s|Correct the value there, or unset the variable.",
-				     json_string_value(json_array_get(complaints, k)));
-	}
-	json_object_foreach(seen, name, value)
-		compare(hosts, "settings", DOCTOR_ERROR, name,
-			"Give all hosts the same value; also in /etc/nccl.conf and ~/.nccl.conf.", true, setting, name);
-	json_decref(seen);
-}
-
-static void look_at_network(struct hosts *hosts)
-{
-	char names[LIST_BYTES];
-	struct set set;
-
-	compare(hosts, "network", DOCTOR_ERROR, "the network", "TRIBUTARY_NET=tcp or verbs on all hosts makes it one.",
-		true, fact, "network");
-	for (size_t i = 0; i < hosts->count; i++) {
-		if (!is_first(hosts, fact, "reason", i))
-			continue;
-		alike(hosts, fact, "reason", i, &set);
-		find(hosts, "network", DOCTOR_NOTE, list(hosts, &set, true, names),
-		     "%s|Nothing is wrong with it where that is what is wanted.", fact(hosts, i, "reason"));
-	}
-}
-
-static void look_at_files(struct hosts *hosts)
-{
-	char names[LIST_BYTES];
-	struct set absent = { .count = 0 };
-
-	gather(hosts, "secret", DOCTOR_ERROR, "TRIBUTARY_SECRET must name a file that only its owner can read.", fact,
-	       "secret.error");
-	compare(hosts, "secret", DOCTOR_ERROR, "the secret", "Copy one host's file of TRIBUTARY_SECRET to the others.",
-		false, fact, "secret.proof");
-	gather(hosts, "cluster-file", DOCTOR_ERROR, "TRIBUTARY_CLUSTER must name the same readable file on all hosts.",
-	       fact, "cluster.error");
-	compare(hosts, "cluster-file", DOCTOR_ERROR, "the cluster file",
-		"Copy one host's file of TRIBUTARY_CLUSTER to the others.", false, fact, "cluster.digest");
-	for (size_t i = 0; i < hosts->count; i++)
-		if (fact(hosts, i, "cluster.digest") && !fact(hosts, i, "cluster.error") &&
-		    !json_is_true(json_object_get(json_object_get(facts_of(hosts, i), "cluster"), "listed")))
-			put_in(&absent, i);
-	if (absent.count)
-		find(hosts, "cluster-file", DOCTOR_WARNING, list(hosts, &absent, true, names),
-		     "the cluster file has no host of that name|Add the host under its leaf, by the name that `hostname` "
-		     "prints there; `tributary cluster measure` writes such a file.");
+	if (*why || !json_is_object(facts))
+		find(hosts, "host", DOCTOR_ERROR, name_of(hosts, i), "does not answer: %s|%s",
+		     *why ? why : "what it says is no answer", json_text_of(host, "remedy"));
+	json_array_foreach(json_object_get(facts, "complaints"), k, at) if (json_is_string(at))
+		find(hosts, "settings", DOCTOR_WARNING, name_of(hosts, i),
+		     "%s|Correct the value there, or unset the variable.", json_string_value(at));
+	json_array_foreach(json_object_get(facts, "interfaces"), k, at) if (*json_text_of(at, "error")) find(
+		hosts, "ports", DOCTOR_ERROR, subject_of(hosts, i, at, subject),
+		"cannot listen on %.60s, TCP ports %.20s: %.60s|Let TRIBUTARY_PORTS have more ports, or end what uses "
+		"them.",
+		json_text_of(at, "address"), json_text_of(facts, "ports"), json_text_of(at, "error"));
 }
 
 static int by_value(const void *a, const void *b)
@@ -333,7 +271,7 @@ static void look_at_clocks(struct hosts *hosts)
 	size_t count = 0;
 
 	for (size_t i = 0; i < hosts->count; i++) {
-		const json_t *offset = json_object_get(host_at(hosts->at, i), "offset_ns");
+		const json_t *offset = json_object_get(host_of(hosts, i), "offset_ns");
 
 		if (json_is_number(offset))
 			all[count++] = json_number_value(offset);
@@ -343,7 +281,7 @@ static void look_at_clocks(struct hosts *hosts)
 	qsort(all, count, sizeof(*all), by_value);
 	median = all[(count - 1) / 2];
 	for (size_t i = 0; i < hosts->count; i++) {
-		const json_t *host = host_at(hosts->at, i), *offset = json_object_get(host, "offset_ns");
+		const json_t *host = host_of(hosts, i), *offset = json_object_get(host, "offset_ns");
 		double off = json_number_value(offset) - median;
 		double doubt = json_number_value(json_object_get(host, "round_trip_ns"));
 
@@ -355,47 +293,12 @@ static void look_at_clocks(struct hosts *hosts)
 	}
 }
 
-static void look_at_interfaces(struct hosts *hosts)
-{
-	gather(hosts, "interfaces", DOCTOR_ERROR,
-	       "`tributary devices` shows what there is; TRIBUTARY_IF names interfaces.", fact, "interfaces_error");
-	for (size_t i = 0; i < hosts->count; i++) {
-		const json_t *facts = facts_of(hosts, i), *list = json_object_get(facts, "interfaces");
-		char rate[UNITS_BYTES], subject[128];
-
-		for (size_t k = 0; k < json_array_size(list); k++) {
-			const json_t *at = json_array_get(list, k);
-
-			if (!*text_of(at, "error"))
-				continue;
-			snprintf(subject, sizeof(subject), "%.60s:%.20s", name_of(hosts, i), text_of(at, "name"));
-			find(hosts, "ports", DOCTOR_ERROR, subject,
-			     "cannot listen on %.60s, TCP ports %.20s: %.60s|Let TRIBUTARY_PORTS have more ports, or end "
-			     "what uses them.",
-			     text_of(at, "address"), text_of(facts, "ports"), text_of(at, "error"));
-		}
-		if (*text_of(facts, "confined_by"))
-			find(hosts, "confined", DOCTOR_WARNING, name_of(hosts, i),
-			     "%.120s keeps Tributary from %.20s, which is up and faster (%s)|TRIBUTARY_IF=%.20s lets it use "
-			     "that interface; NCCL's own variable may stay.",
-			     text_of(facts, "confined_by"), text_of(facts, "left_out"),
-			     units_bits(json_number_value(json_object_get(facts, "left_out_Bps")), rate),
-			     text_of(facts, "left_out"));
-	}
-}
-
 /* ------------------------------------------------------------------------------------------------------- between hosts */
 
-static size_t interface_count(const struct hosts *hosts, size_t i)
+static const json_t *interface_of(const struct hosts *hosts, size_t i, size_t number)
 {
-	size_t count = json_array_size(json_object_get(facts_of(hosts, i), "interfaces"));
-
-	return count < CHECK_INTERFACES_MAX ? count : CHECK_INTERFACES_MAX;
-}
-
-static const json_t *interface_of(const struct hosts *hosts, size_t i, json_int_t number)
-{
-	return json_array_get(json_object_get(facts_of(hosts, i), "interfaces"), (size_t)number);
+	return number < CHECK_INTERFACES_MAX ? json_array_get(json_object_get(facts_of(hosts, i), "interfaces"), number)
+					     : NULL;
 }
 
 /* Of what stands in TCP's way: where it does not carry the network, it may still be what ranks meet over. */
@@ -408,41 +311,31 @@ static enum doctor_severity in_the_way(const struct hosts *hosts, size_t i)
 						   : DOCTOR_NOTE;
 }
 
-struct attempt {
-	json_int_t host, from, to, error, packet;
-};
-
-/* Of what there is. */
-static bool read_attempt(const struct hosts *hosts, const json_t *host, size_t k, struct attempt *ret)
+bool check_attempt(const json_t *hosts, const json_t *host, size_t k, struct check_attempt *ret)
 {
-	const json_t *entry = json_array_get(json_object_get(host, "reach"), k);
+	json_t *entry = json_array_get(json_object_get(host, "reach"), k);
+	size_t count = json_array_size(hosts) < CHECK_HOSTS_MAX ? json_array_size(hosts) : CHECK_HOSTS_MAX;
 
-	*ret = (struct attempt){
-		json_integer_value(json_array_get(entry, 0)), json_integer_value(json_array_get(entry, 1)),
-		json_integer_value(json_array_get(entry, 2)), json_integer_value(json_array_get(entry, 3)),
-		json_integer_value(json_array_get(entry, 4)),
-	};
-	return json_array_size(entry) == 5 && ret->host >= 0 && ret->host < (json_int_t)hosts->count && ret->to >= 0 &&
-	       ret->to < CHECK_INTERFACES_MAX;
+	return json_unpack(entry, "[iiiii]", &ret->host, &ret->from, &ret->to, &ret->error, &ret->packet) == 0 &&
+	       ret->host >= 0 && (size_t)ret->host < count && ret->to >= 0 && ret->to < CHECK_INTERFACES_MAX;
 }
 
 /* hosts->errors: 0: over some interface; else the error that tells most. -1: not tried. */
 static int note_attempts(struct hosts *hosts)
 {
-	size_t cells = hosts->count * CHECK_HOSTS_MAX * CHECK_INTERFACES_MAX;
-	struct attempt at;
+	struct check_attempt at;
 
 	hosts->errors = sys_zalloc((hosts->count + 1) * sizeof(*hosts->errors));
 	if (!hosts->errors)
 		return -ENOMEM;
-	memset(hosts->errors, -1, cells * sizeof(hosts->errors[0][0][0]));
+	memset(hosts->errors, -1, hosts->count * sizeof(*hosts->errors));
 	for (size_t from = 0; from < hosts->count; from++) {
-		const json_t *host = host_at(hosts->at, from);
+		const json_t *host = host_of(hosts, from);
 
 		for (size_t k = 0; k < json_array_size(json_object_get(host, "reach")); k++) {
 			int16_t *cell;
 
-			if (!read_attempt(hosts, host, k, &at))
+			if (!check_attempt(hosts->at, host, k, &at))
 				continue;
 			cell = &hosts->errors[from][at.host][at.to];
 			if (at.error == 0)
@@ -457,27 +350,28 @@ static int note_attempts(struct hosts *hosts)
 /* Interfaces of a host that all others reach which tried, as TRIBUTARY_IF takes them; "": none. */
 static void add_common(const struct hosts *hosts, size_t to, char *ret, size_t ret_bytes)
 {
+	const json_t *at;
+
 	ret[0] = '\0';
-	for (size_t k = 0; k < interface_count(hosts, to); k++) {
+	for (size_t k = 0; (at = interface_of(hosts, to, k)); k++) {
 		size_t used = strlen(ret);
 		bool all = true;
 
 		for (size_t from = 0; from < hosts->count; from++)
 			all &= hosts->errors[from][to][k] <= 0;
 		if (all)
-			snprintf(ret + used, ret_bytes - used, "%s%.20s", used ? "," : "=",
-				 text_of(interface_of(hosts, to, (json_int_t)k), "name"));
+			snprintf(ret + used, ret_bytes - used, "%s%.20s", used ? "," : "=", json_text_of(at, "name"));
 	}
 }
 
-static void report_unreached(struct hosts *hosts, size_t to, size_t interface, const struct set *from, int error)
+static void report_unreached(struct hosts *hosts, size_t to, const json_t *at, const struct set *from, int error)
 {
-	const json_t *at = interface_of(hosts, to, (json_int_t)interface);
-	const char *ports = text_of(facts_of(hosts, to), "ports"), *address = text_of(at, "address");
-	char subject[128], names[LIST_BYTES], common[128];
+	const char *ports = json_text_of(facts_of(hosts, to), "ports"), *address = json_text_of(at, "address");
+	bool any_port = !strcmp(ports, "any");
+	char subject[SUBJECT_BYTES], names[LIST_BYTES], common[128];
 
 	list(hosts, from, false, names);
-	snprintf(subject, sizeof(subject), "%.60s:%.20s", name_of(hosts, to), text_of(at, "name"));
+	subject_of(hosts, to, at, subject);
 	add_common(hosts, to, common, sizeof(common));
 	if (!strncmp(address, "127.", 4) || !strcmp(address, "::1"))
 		find(hosts, "route", in_the_way(hosts, to), subject,
@@ -495,8 +389,8 @@ static void report_unreached(struct hosts *hosts, size_t to, size_t interface, c
 		     address, (int)json_integer_value(json_object_get(at, "port")), names,
 		     error == ETIMEDOUT ? "packets are lost or dropped by a firewall"
 					: "refused, as a firewall or a proxy does",
-		     strcmp(ports, "any") ? ports : "1024-65535",
-		     strcmp(ports, "any") ? "" : ", or set TRIBUTARY_PORTS=LOW-HIGH and open those");
+		     any_port ? "1024-65535" : ports,
+		     any_port ? ", or set TRIBUTARY_PORTS=LOW-HIGH and open those" : "");
 	else
 		find(hosts, "route", in_the_way(hosts, to), subject,
 		     "%.60s cannot be reached from %s: %s|NCCL may choose that address. Add a route, or %s%s%s%s.",
@@ -505,41 +399,52 @@ static void report_unreached(struct hosts *hosts, size_t to, size_t interface, c
 		     common, *common ? " on " : "", *common ? name_of(hosts, to) : "");
 }
 
-/* Which addresses some do not reach. */
-static void look_at_addresses(struct hosts *hosts)
+/* Who does not reach it, by what is wrong. */
+static void look_at_address(struct hosts *hosts, size_t to, size_t interface)
 {
-	for (size_t to = 0; to < hosts->count; to++)
-		for (size_t k = 0; k < interface_count(hosts, to); k++) {
-			struct set by_error[3] = { { .count = 0 } };
-			int exact[3] = { 0 };
+	struct set by_error[3] = { { .count = 0 } };
+	int exact[3] = { 0 };
 
-			for (size_t from = 0; from < hosts->count; from++) {
-				int error = hosts->errors[from][to][k], kind;
+	for (size_t from = 0; from < hosts->count; from++) {
+		int error = hosts->errors[from][to][interface];
+		int kind = error == EPROTO ? 2 : error == ETIMEDOUT || error == ECONNREFUSED ? 1 : 0;
 
-				if (error <= 0)
-					continue;
-				kind = error == EPROTO ? 2 : error == ETIMEDOUT || error == ECONNREFUSED ? 1 : 0;
-				exact[kind] = exact[kind] ? exact[kind] : error;
-				put_in(&by_error[kind], from);
-			}
-			for (size_t kind = 0; kind < 3; kind++)
-				if (by_error[kind].count)
-					report_unreached(hosts, to, k, &by_error[kind], exact[kind]);
-		}
+		if (error <= 0)
+			continue;
+		exact[kind] = exact[kind] ? exact[kind] : error;
+		put_in(&by_error[kind], from);
+	}
+	for (size_t kind = 0; kind < 3; kind++)
+		if (by_error[kind].count)
+			report_unreached(hosts, to, interface_of(hosts, to, interface), &by_error[kind], exact[kind]);
+}
+
+static void report_short(struct hosts *hosts, size_t i, const json_t *at, const struct set *short_only, int passes)
+{
+	char subject[SUBJECT_BYTES], names[LIST_BYTES], limit[64] = "", most[40] = "what passes";
+	int mtu_bytes = (int)json_integer_value(json_object_get(at, "mtu_bytes"));
+
+	snprintf(limit, sizeof(limit), passes > 1 ? "they pass up to %d" : "nor do those of 1280", passes);
+	if (passes > 1)
+		snprintf(most, sizeof(most), "%d", passes);
+	find(hosts, "mtu", in_the_way(hosts, i), subject_of(hosts, i, at, subject),
+	     "packets of %d bytes do not reach %s, and nothing says so (a black hole); %s|Set the MTU of the switches on "
+	     "the way to %d or more, or that of all hosts' interfaces to %s.",
+	     mtu_bytes, list(hosts, short_only, false, names), limit, mtu_bytes, most);
 }
 
 /* What of a host's own interface is wrong although its address may be reached: it reaches nobody, or no long packet. */
 static void look_at_own(struct hosts *hosts, size_t i, size_t interface)
 {
-	const json_t *host = host_at(hosts->at, i), *at = interface_of(hosts, i, (json_int_t)interface);
+	const json_t *host = host_of(hosts, i), *at = interface_of(hosts, i, interface);
 	struct set lost = { .count = 0 }, short_only = { .count = 0 };
-	char subject[128], names[LIST_BYTES], limit[40];
-	json_int_t passes = 0;
+	char subject[SUBJECT_BYTES], names[LIST_BYTES];
+	struct check_attempt attempt;
 	bool reaches = false;
-	struct attempt attempt;
+	int passes = 0;
 
 	for (size_t k = 0; k < json_array_size(json_object_get(host, "reach")); k++) {
-		if (!read_attempt(hosts, host, k, &attempt) || attempt.from != (json_int_t)interface)
+		if (!check_attempt(hosts->at, host, k, &attempt) || attempt.from != (int)interface)
 			continue;
 		reaches |= attempt.error == 0;
 		/* A route leads there, and another way does, too. */
@@ -551,21 +456,14 @@ static void look_at_own(struct hosts *hosts, size_t i, size_t interface)
 			passes = !passes || attempt.packet < passes ? attempt.packet : passes;
 		}
 	}
-	snprintf(subject, sizeof(subject), "%.60s:%.20s", name_of(hosts, i), text_of(at, "name"));
 	if (lost.count && !reaches)
-		find(hosts, "interface", in_the_way(hosts, i) == DOCTOR_ERROR ? DOCTOR_WARNING : DOCTOR_NOTE, subject,
+		find(hosts, "interface", in_the_way(hosts, i) == DOCTOR_ERROR ? DOCTOR_WARNING : DOCTOR_NOTE,
+		     subject_of(hosts, i, at, subject),
 		     "through it nobody is reached: no answer from %s|Look at its cable, VLAN and switch port, and at "
 		     "rp_filter; or let TRIBUTARY_IF leave it out.",
 		     list(hosts, &lost, false, names));
-	if (!short_only.count)
-		return;
-	snprintf(limit, sizeof(limit), "%d", (int)passes);
-	find(hosts, "mtu", in_the_way(hosts, i), subject,
-	     "packets of %d bytes do not reach %s, and nothing says so (a black hole); %s%s|Set the MTU of the switches on "
-	     "the way to %d or more, or that of all hosts' interfaces to %s.",
-	     (int)json_integer_value(json_object_get(at, "mtu_bytes")), list(hosts, &short_only, false, names),
-	     passes > 1 ? "they pass up to " : "nor do those of 1280", passes > 1 ? limit : "",
-	     (int)json_integer_value(json_object_get(at, "mtu_bytes")), passes > 1 ? limit : "what passes");
+	if (short_only.count)
+		report_short(hosts, i, at, &short_only, passes);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- whole */
@@ -578,15 +476,21 @@ int check_conclude(const json_t *hosts, struct check_report *ret)
 		all.count = CHECK_HOSTS_MAX;
 	if (note_attempts(&all) < 0)
 		return -ENOMEM;
-	look_at_answers(&all);
-	look_at_plugins(&all);
-	look_at_settings(&all);
-	look_at_network(&all);
-	look_at_files(&all);
-	look_at_interfaces(&all);
-	look_at_addresses(&all);
 	for (size_t i = 0; i < all.count; i++)
-		for (size_t k = 0; k < interface_count(&all, i); k++)
+		look_at_host(&all, i);
+	for (const struct rule *rule = rules; rule < rules + sizeof(rules) / sizeof(rules[0]); rule++) {
+		if (rule->kind == SAYS)
+			apply_says(&all, rule);
+		else if (rule->kind == EACH)
+			apply_each(&all, rule);
+		else
+			apply_same(&all, rule, rule->key, rule->what);
+	}
+	for (size_t i = 0; i < all.count; i++)
+		for (size_t k = 0; interface_of(&all, i, k); k++)
+			look_at_address(&all, i, k);
+	for (size_t i = 0; i < all.count; i++)
+		for (size_t k = 0; interface_of(&all, i, k); k++)
 			look_at_own(&all, i, k);
 	look_at_clocks(&all);
 	sys_free(all.errors);
@@ -596,4 +500,10 @@ int check_conclude(const json_t *hosts, struct check_report *ret)
 	}
 	*ret = all.report;
 	return 0;
+}
+
+void check_report_fini(struct check_report *report)
+{
+	sys_free(report->at);
+	*report = (struct check_report){ .count = 0 };
 }

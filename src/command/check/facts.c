@@ -29,16 +29,24 @@ enum { SETTINGS_MAX = 96, FILE_BYTES_MAX = 64 << 20 };
 
 static void add_library(json_t *value, void *library, const char *symbol)
 {
-	const char *version = dlsym(library, "tributary_version");
+	const char *version = dlsym(library, "tributary_version"), *file = "";
 	const char *const *name = dlsym(library, symbol); /* a table, whose first field that is */
 	struct link_map *map = NULL;
+	char text[400];
 
 	if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map)
-		json_object_set_new(value, "file", json_text(map->l_name));
-	if (!name || strcmp(*name, PLUGIN_NET_NAME) != 0)
+		file = map->l_name;
+	json_object_set_new(value, "file", json_text(file));
+	if (!name || strcmp(*name, PLUGIN_NET_NAME) != 0) {
 		json_object_set_new(value, "error", json_text("it is another plugin, not Tributary"));
-	else
-		json_object_set_new(value, "version", json_text(version ? version : "0.1.0 or older"));
+		return;
+	}
+	version = version ? version : "0.1.0 or older";
+	json_object_set_new(value, "version", json_text(version));
+	if (!strcmp(version, TRIBUTARY_VERSION))
+		return;
+	snprintf(text, sizeof(text), "the plugin %.250s is %.40s, the command %s", file, version, TRIBUTARY_VERSION);
+	json_object_set_new(value, "other", json_text(text));
 }
 
 /* As NCCL finds it: by the loader's own search, or by the path that the user's variable has. */
@@ -69,17 +77,18 @@ static json_t *plugin_facts(const char *variable, const char *library, const cha
 
 /* ------------------------------------------------------------------------------------------------------------ settings */
 
-static bool is_setting(const char *entry)
+/* Of unlike hosts these may differ: what follows from them is seen; and each process may have logs and files of its own. */
+static bool may_differ(const char *name)
 {
-	/* What each process may say in a way of its own. */
-	static const char *const own[] = { "NCCL_DEBUG=",          "NCCL_DEBUG_FILE=", "NCCL_DEBUG_SUBSYS=",
-					   "NCCL_HOSTID=",         "NCCL_CONF_FILE=",  "NCCL_TOPO_DUMP_FILE=",
-					   "NCCL_GRAPH_DUMP_FILE=" };
+	static const char names[] =
+		" TRIBUTARY_IF NCCL_SOCKET_IFNAME TRIBUTARY_HCA NCCL_IB_HCA TRIBUTARY_GID_INDEX NCCL_IB_GID_INDEX "
+		"TRIBUTARY_PROFILE TRIBUTARY_STATE_DIR TRIBUTARY_DUMP_DIR TRIBUTARY_METRICS TRIBUTARY_LOCAL_PROCESSES "
+		"TRIBUTARY_SHARED_DIR NCCL_TOPO_FILE NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_HOSTID NCCL_CONF_FILE "
+		"NCCL_TOPO_DUMP_FILE NCCL_GRAPH_DUMP_FILE ";
+	char word[72];
 
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		if (!strncmp(entry, own[i], strlen(own[i])))
-			return false;
-	return (!strncmp(entry, "TRIBUTARY_", 10) || !strncmp(entry, "NCCL_", 5)) && strchr(entry, '=');
+	snprintf(word, sizeof(word), " %s ", name);
+	return strstr(names, word);
 }
 
 /* What a configuration file of NCCL's sets is in the environment by now. */
@@ -87,18 +96,16 @@ static json_t *settings(void)
 {
 	const struct params_source source = params_from_environment();
 	json_t *all = json_object();
-	size_t count = 0;
 
-	for (char *const *at = source.environ_list; *at && count < SETTINGS_MAX; at++) {
+	for (char *const *at = source.environ_list; *at && json_object_size(all) < SETTINGS_MAX; at++) {
 		char name[64], value[PARAMS_STRING_BYTES];
 		size_t bytes = strcspn(*at, "=");
 
-		if (!is_setting(*at) || bytes >= sizeof(name))
-			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)bytes, *at);
-		snprintf(value, sizeof(value), "%.*s", (int)sizeof(value) - 1, *at + bytes + 1);
+		if (!check_is_setting(*at) || bytes >= sizeof(name) || may_differ(name))
+			continue;
+		snprintf(value, sizeof(value), "%s", *at + bytes + 1);
 		json_object_set_new(all, name, json_text(value));
-		count++;
 	}
 	return all;
 }
@@ -128,7 +135,7 @@ static json_t *secret_facts(const char *path, const char *nonce)
 		check_hex(bytes, sizeof(bytes), proof);
 		control_secret_forget(&secret);
 	}
-	return json_pack("{so so ss}", "file", json_text(path), "error", json_text(why.text), "proof", proof);
+	return json_pack("{so ss}", "error", json_text(why.text), "proof", proof);
 }
 
 static json_t *cluster_facts(const char *path, const char *host)
@@ -152,8 +159,8 @@ static json_t *cluster_facts(const char *path, const char *host)
 		sys_free(text);
 		(void)cluster_file_load(path, &cluster, &why);
 	}
-	value = json_pack("{so so ss sb}", "file", json_text(path), "error", json_text(why.text), "digest", digest,
-			  "listed", cluster && cluster_find(cluster, host));
+	value = json_pack("{so ss ss}", "error", json_text(why.text), "digest", digest, "unlisted",
+			  cluster && !cluster_find(cluster, host) ? "the cluster file has no host of that name" : "");
 	cluster_free(cluster);
 	return value;
 }
@@ -176,47 +183,20 @@ static json_t *listen_on(struct check_worker *worker, size_t i, const uint8_t to
 		r = clusterprobe_receiver_start(fd, &worker->receivers[i]);
 	if (r == 0)
 		clusterprobe_receiver_admit(worker->receivers[i], token);
-	return json_pack("{so ss si so sI sb si}", "name", json_text(at->name), "address", address, "port", port,
-			 "error", json_text(r < 0 ? strerror(-r) : ""), "speed_Bps", (json_int_t)at->speed_Bps,
-			 "speed_assumed", at->speed_assumed, "mtu_bytes", (int)at->mtu_bytes);
+	return json_pack("{so ss si so sI si}", "name", json_text(at->name), "address", address, "port", port, "error",
+			 json_text(r < 0 ? strerror(-r) : ""), "speed_Bps", (json_int_t)at->speed_Bps, "mtu_bytes",
+			 (int)at->mtu_bytes);
 }
 
-/* Interfaces that NCCL's own variable keeps from Tributary although they are faster than all that it leaves. */
-static void add_confined(const struct check_worker *worker, json_t *facts)
+static json_t *interfaces(struct check_worker *worker, const char *nonce, json_int_t number, char error[static 256])
 {
-	struct tcp_interface all[TCP_INTERFACE_MAX];
-	struct params params = worker->params;
-	struct command_param_source source;
-	uint64_t most_Bps = 0;
-	struct diag diag;
-	size_t count = 0;
-	char text[300];
-
-	if (!command_param_source(&worker->params, command_param_index("TRIBUTARY_IF"), &source) ||
-	    !strcmp(source.variable, "TRIBUTARY_IF"))
-		return;
-	params.interfaces[0] = '\0';
-	if (tcp_interfaces_find(&params, all, TCP_INTERFACE_MAX, &count, &diag) < 0)
-		return;
-	for (size_t i = 0; i < worker->interface_count; i++)
-		if (worker->interfaces[i].speed_Bps > most_Bps)
-			most_Bps = worker->interfaces[i].speed_Bps;
-	if (!count || all[0].speed_Bps <= most_Bps) /* the fastest first */
-		return;
-	snprintf(text, sizeof(text), "%s=%.200s", source.variable, source.text);
-	json_object_set_new(facts, "confined_by", json_text(text));
-	json_object_set_new(facts, "left_out", json_text(all[0].name));
-	json_object_set_new(facts, "left_out_Bps", json_integer((json_int_t)all[0].speed_Bps));
-}
-
-static json_t *interfaces(struct check_worker *worker, const uint8_t token[static CLUSTERPROBE_TOKEN_BYTES],
-			  char error[static 256])
-{
+	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
 	json_t *list = json_array();
 	struct diag diag = { 0 };
 	int r = tcp_interfaces_find(&worker->params, worker->interfaces, TCP_INTERFACE_MAX, &worker->interface_count,
 				    &diag);
 
+	check_token(nonce, number, token);
 	if (r < 0)
 		worker->interface_count = 0;
 	if (worker->interface_count > CHECK_INTERFACES_MAX)
@@ -229,36 +209,29 @@ static json_t *interfaces(struct check_worker *worker, const uint8_t token[stati
 
 /* --------------------------------------------------------------------------------------------------------------- whole */
 
-static json_t *facts(struct check_worker *worker, const char *nonce,
-		     const uint8_t token[static CLUSTERPROBE_TOKEN_BYTES])
+static json_t *facts(struct check_worker *worker, const char *nonce, json_int_t number)
 {
 	struct params_source source = params_from_environment();
 	char host[CLUSTERPROBE_NAME_BYTES] = "", ports[32] = "any", error[256];
+	json_t *complaints = json_array(), *list;
 	struct plugin_choice choice;
-	json_t *list, *value;
 
 	(void)gethostname(host, sizeof(host) - 1);
-	json_decref(worker->complaints);
-	worker->complaints = json_array();
-	params_load(&source, complain, worker->complaints, &worker->params);
+	params_load(&source, complain, complaints, &worker->params);
 	plugin_choose(&worker->params, getenv("NCCL_NET"), PLUGIN_RDMA_ROOT, &choice);
 	if (worker->params.port_high)
 		snprintf(ports, sizeof(ports), "%u-%u", worker->params.port_low, worker->params.port_high);
-	list = interfaces(worker, token, error);
-	value = json_pack("{so ss so so so sO ss so so so ss so so}", "host", json_text(host), "version",
-			  TRIBUTARY_VERSION, "plugin",
-			  plugin_facts("NCCL_NET_PLUGIN", "libnccl-net-tributary.so", "ncclNetPlugin_v8"), "env_plugin",
-			  plugin_facts("NCCL_ENV_PLUGIN", "libnccl-env-tributary.so", "ncclEnvPlugin_v1"), "settings",
-			  settings(), "complaints", worker->complaints, "network",
-			  !choice.ours         ? "NCCL's own"
-			  : choice.wants_verbs ? "RDMA"
-					       : "TCP",
-			  "reason", json_text(choice.reason), "secret", secret_facts(worker->params.secret, nonce),
-			  "cluster", cluster_facts(worker->params.cluster, host), "ports", ports, "interfaces", list,
-			  "interfaces_error", json_text(error));
-	if (value)
-		add_confined(worker, value);
-	return value;
+	list = interfaces(worker, nonce, number, error);
+	return json_pack("{ss so so so so ss so so so ss so so}", "version", TRIBUTARY_VERSION, "plugin",
+			 plugin_facts("NCCL_NET_PLUGIN", "libnccl-net-tributary.so", "ncclNetPlugin_v8"), "env_plugin",
+			 plugin_facts("NCCL_ENV_PLUGIN", "libnccl-env-tributary.so", "ncclEnvPlugin_v1"), "settings",
+			 settings(), "complaints", complaints, "network",
+			 !choice.ours         ? "NCCL's own"
+			 : choice.wants_verbs ? "RDMA"
+					      : "TCP",
+			 "reason", json_text(choice.reason), "secret", secret_facts(worker->params.secret, nonce),
+			 "cluster", cluster_facts(worker->params.cluster, host), "ports", ports, "interfaces", list,
+			 "interfaces_error", json_text(error));
 }
 
 static json_t *clock_now(void)
@@ -275,16 +248,14 @@ int check_worker_answer(void *arg, const char *question, char ret[static CLUSTER
 	json_t *asked = json_loads(question, 0, NULL), *answer = NULL;
 	const char *what = json_string_value(json_object_get(asked, "ask"));
 	const char *nonce = json_string_value(json_object_get(asked, "nonce"));
-	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
 	size_t bytes;
 
 	if (what && !strcmp(what, "clock"))
 		answer = clock_now();
-	else if (what && !strcmp(what, "reach"))
-		answer = json_pack("{so}", "reach", check_reach(worker, json_object_get(asked, "peers")));
-	else if (what && !strcmp(what, "facts") && nonce && !worker->receivers[0] &&
-		 check_unhex(json_string_value(json_object_get(asked, "token")), token, sizeof(token)) == 0)
-		answer = facts(worker, nonce, token);
+	else if (what && !strcmp(what, "reach") && nonce)
+		answer = json_pack("{so}", "reach", check_reach(worker, nonce, json_object_get(asked, "peers")));
+	else if (what && !strcmp(what, "facts") && nonce && !worker->receivers[0])
+		answer = facts(worker, nonce, json_integer_value(json_object_get(asked, "host")));
 	json_decref(asked);
 	if (!answer)
 		return -EBADMSG;
@@ -297,5 +268,4 @@ void check_worker_fini(struct check_worker *worker)
 {
 	for (size_t i = 0; i < CHECK_INTERFACES_MAX; i++)
 		clusterprobe_receiver_close(worker->receivers[i]);
-	json_decref(worker->complaints);
 }

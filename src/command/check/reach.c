@@ -60,6 +60,19 @@ struct probes {
 
 /* ---------------------------------------------------------------------------------------------------------------- plan */
 
+void check_token(const char *nonce, json_int_t host, uint8_t ret[static CLUSTERPROBE_TOKEN_BYTES])
+{
+	uint8_t sum[SHA256_BYTES];
+	char text[160];
+	struct sha256 sha;
+
+	snprintf(text, sizeof(text), "%.127s %lld", nonce, (long long)host);
+	sha256_init(&sha);
+	sha256_add(&sha, text, strlen(text));
+	sha256_end(&sha, sum);
+	memcpy(ret, sum, CLUSTERPROBE_TOKEN_BYTES);
+}
+
 static socklen_t read_address(const char *text, uint16_t port, int scope, struct sockaddr_storage *ret)
 {
 	struct tcp_wire_address wire = { .family = 4, .port = port };
@@ -90,15 +103,14 @@ static void add(struct probes *probes, const struct probe *like, const char *add
 	}
 }
 
-/* [{"host": number, "token": ..., "at": [[address, port], ...]}, ...] */
-static int plan(struct probes *probes, const json_t *peers)
+/* [{"host": number, "at": [[address, port], ...]}, ...] */
+static void plan(struct probes *probes, const char *nonce, const json_t *peers)
 {
 	for (size_t i = 0; i < json_array_size(peers) && i < CHECK_PEERS_MAX; i++) {
 		const json_t *peer = json_array_get(peers, i), *at = json_object_get(peer, "at");
 		struct probe like = { .host = (unsigned)json_integer_value(json_object_get(peer, "host")) };
 
-		if (check_unhex(json_string_value(json_object_get(peer, "token")), like.token, sizeof(like.token)) < 0)
-			return -EBADMSG;
+		check_token(nonce, like.host, like.token);
 		for (size_t j = 0; j < json_array_size(at) && j < CHECK_INTERFACES_MAX; j++) {
 			const json_t *one = json_array_get(at, j);
 			const char *address = json_string_value(json_array_get(one, 0));
@@ -109,7 +121,6 @@ static int plan(struct probes *probes, const json_t *peers)
 				add(probes, &like, address, (uint16_t)port);
 		}
 	}
-	return 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- probe */
@@ -299,20 +310,18 @@ static void run(struct probes *probes)
 	}
 }
 
-json_t *check_reach(const struct check_worker *worker, const json_t *peers)
+json_t *check_reach(const struct check_worker *worker, const char *nonce, const json_t *peers)
 {
 	struct probes probes = { .worker = worker };
 	const struct sys_array arrays[] = { SYS_ARRAY(probes.at, PROBES_MAX), SYS_ARRAY(probes.polls, PROBES_MAX) };
-	json_t *list = NULL;
+	json_t *list = json_array();
 
 	probes.arrays = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
-	if (!probes.arrays)
-		return NULL;
-	if (plan(&probes, peers) == 0) {
+	if (probes.arrays) {
+		plan(&probes, nonce, peers);
 		run(&probes);
-		list = json_array();
 	}
-	for (size_t i = 0; list && i < probes.count; i++) {
+	for (size_t i = 0; i < probes.count; i++) {
 		struct probe *probe = &probes.at[i];
 
 		json_array_append_new(list, json_pack("[i, i, i, i, i]", (int)probe->host, probe->from, probe->to,

@@ -2,7 +2,6 @@
 /* What `tributary check` prints: the answer, one finding after the other, and which interface reaches which. */
 #include "command/check/check.h"
 
-#include "base/sys.h"
 #include "command/answer.h"
 #include "command/command.h"
 #include "command/print/table.h"
@@ -12,19 +11,6 @@
 #include <string.h>
 
 enum { COLUMNS_MAX = 8 }; /* of hosts; more do not fit a terminal */
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
-void check_report_fini(struct check_report *report)
-{
-	sys_free(report->at);
-	*report = (struct check_report){ .count = 0 };
-}
 
 static enum doctor_severity worst(const struct check_report *report)
 {
@@ -65,31 +51,30 @@ static void answer(const json_t *hosts, const struct check_report *report, struc
 
 /* ---------------------------------------------------------------------------------------------------------------- JSON */
 
-static const char *interface_name(const json_t *host, json_int_t number)
+static const char *interface_name(const json_t *host, int number)
 {
-	return text_of(json_array_get(json_object_get(json_object_get(host, "facts"), "interfaces"), (size_t)number),
-		       "name");
+	return json_text_of(
+		json_array_get(json_object_get(json_object_get(host, "facts"), "interfaces"), (size_t)number), "name");
 }
 
 static json_t *reaches_json(const json_t *hosts, const json_t *host)
 {
 	json_t *list = json_array();
-	const json_t *reach = json_object_get(host, "reach");
+	struct check_attempt at;
 
-	for (size_t k = 0; k < json_array_size(reach); k++) {
-		int peer, from, to, error, packet;
+	for (size_t k = 0; k < json_array_size(json_object_get(host, "reach")); k++) {
 		const json_t *other;
 
-		if (json_unpack(json_array_get(reach, k), "[iiiii]", &peer, &from, &to, &error, &packet) < 0 ||
-		    peer < 0 || (size_t)peer >= json_array_size(hosts))
+		if (!check_attempt(hosts, host, k, &at))
 			continue;
-		other = json_array_get(hosts, (size_t)peer);
-		json_array_append_new(list, json_pack("{so so so so so}", "from",
-						      json_known_text(from < 0 ? "" : interface_name(host, from)),
-						      "host", json_text(text_of(other, "name")), "to",
-						      json_text(interface_name(other, to)), "error",
-						      json_known_text(error ? strerror(error) : ""), "packet_bytes",
-						      json_known((uint64_t)(packet > 1 ? packet : 0))));
+		other = json_array_get(hosts, (size_t)at.host);
+		json_array_append_new(list,
+				      json_pack("{so so so so so}", "from",
+						json_known_text(at.from < 0 ? "" : interface_name(host, at.from)),
+						"host", json_text(json_text_of(other, "name")), "to",
+						json_text(interface_name(other, at.to)), "error",
+						json_known_text(at.error ? strerror(at.error) : ""), "packet_bytes",
+						json_known((uint64_t)(at.packet > 1 ? at.packet : 0))));
 	}
 	return list;
 }
@@ -106,13 +91,14 @@ static json_t *host_json(const json_t *hosts, const json_t *host)
 		json_int_t mtu_bytes = json_integer_value(json_object_get(at, "mtu_bytes"));
 
 		json_array_append_new(interfaces,
-				      json_pack("{so so sI sI sf}", "name", json_text(text_of(at, "name")), "address",
-						json_text(text_of(at, "address")), "port", port, "mtu_bytes", mtu_bytes,
-						"speed_Bps", json_number_value(json_object_get(at, "speed_Bps"))));
+				      json_pack("{so so sI sI sf}", "name", json_text(json_text_of(at, "name")),
+						"address", json_text(json_text_of(at, "address")), "port", port,
+						"mtu_bytes", mtu_bytes, "speed_Bps",
+						json_number_value(json_object_get(at, "speed_Bps"))));
 	}
-	return json_pack("{so sb so so so so so}", "name", json_text(text_of(host, "name")), "answers", facts != NULL,
-			 "version", json_known_text(text_of(facts, "version")), "plugin",
-			 json_known_text(text_of(json_object_get(facts, "plugin"), "file")), "clock_s",
+	return json_pack("{so sb so so so so so}", "name", json_text(json_text_of(host, "name")), "answers",
+			 facts != NULL, "version", json_known_text(json_text_of(facts, "version")), "plugin",
+			 json_known_text(json_text_of(json_object_get(facts, "plugin"), "file")), "clock_s",
 			 json_is_number(offset) ? json_real(1e-9 * json_number_value(offset)) : json_null(),
 			 "interfaces", interfaces, "reaches", reaches_json(hosts, host));
 }
@@ -141,39 +127,46 @@ static int print_json(const json_t *hosts, const struct check_report *report, FI
 
 /* ---------------------------------------------------------------------------------------------------------------- text */
 
-/* The interfaces of host `to` that interface `from` of that host reaches. */
-static void print_cell(const json_t *hosts, size_t host, size_t from, size_t to, FILE *rows)
+/* What hosts say of themselves may have any character in it. */
+static void print_cell(const char *before, const char *text, FILE *rows)
 {
-	const json_t *reach = json_object_get(json_array_get(hosts, host), "reach");
-	bool tried = false, reaches = false;
+	char clean[160];
 
-	fputc('\t', rows);
-	for (size_t k = 0; k < json_array_size(reach); k++) {
-		int peer, own, number, error, packet;
+	term_clean(text, clean, sizeof(clean));
+	fprintf(rows, "%s%s", before, clean);
+}
 
-		if (json_unpack(json_array_get(reach, k), "[iiiii]", &peer, &own, &number, &error, &packet) < 0 ||
-		    peer != (int)to || own != (int)from)
+/* The interfaces of host `to` that interface `from` of that host reaches. */
+static void print_reached(const json_t *hosts, const json_t *host, size_t from, size_t to, FILE *rows)
+{
+	char text[160] = "-";
+	const char *separator = "";
+	struct check_attempt at;
+
+	for (size_t k = 0; k < json_array_size(json_object_get(host, "reach")); k++) {
+		size_t used = *separator ? strlen(text) : 0;
+
+		if (!check_attempt(hosts, host, k, &at) || at.host != (int)to || at.from != (int)from)
 			continue;
-		tried = true;
-		if (error)
+		if (at.error && !used)
+			snprintf(text, sizeof(text), "none");
+		if (at.error)
 			continue;
-		fprintf(rows, "%s%s", reaches ? "," : "", interface_name(json_array_get(hosts, to), number));
-		if (packet)
-			fprintf(rows, "(short packets)");
-		reaches = true;
+		snprintf(text + used, sizeof(text) - used, "%s%s%s", separator,
+			 interface_name(json_array_get(hosts, to), at.to), at.packet ? "(short packets)" : "");
+		separator = ",";
 	}
-	if (!reaches)
-		fputs(tried ? "none" : "-", rows);
+	print_cell("\t", text, rows);
 }
 
 static void print_matrix(const json_t *hosts, const struct check_report *report, FILE *out)
 {
-	size_t count = json_array_size(hosts), answering = 0;
+	size_t count = json_array_size(hosts), answering = 0, i, k;
+	json_t *host, *at;
 	struct table table;
 	FILE *rows;
 
-	for (size_t i = 0; i < count; i++)
-		answering += json_object_get(json_array_get(hosts, i), "facts") != NULL;
+	json_array_foreach(hosts, i, host) answering += json_object_get(host, "facts") != NULL;
 	if (count < 2 || !answering)
 		return;
 	if (count > COLUMNS_MAX) {
@@ -184,26 +177,23 @@ static void print_matrix(const json_t *hosts, const struct check_report *report,
 		fputc('\n', out);
 	rows = table_begin(&table, out);
 	fputs("HOST\tINTERFACE\tADDRESS\tMTU\tSPEED", rows);
-	for (size_t i = 0; i < count; i++)
-		fprintf(rows, "\tREACHES %s", text_of(json_array_get(hosts, i), "name"));
+	json_array_foreach(hosts, i, host) fprintf(rows, "\tREACHES %s", json_text_of(host, "name"));
 	fputc('\n', rows);
-	for (size_t i = 0; i < count; i++) {
-		const json_t *host = json_array_get(hosts, i);
-		const json_t *list = json_object_get(json_object_get(host, "facts"), "interfaces");
+	json_array_foreach(hosts, i, host)
+		json_array_foreach(json_object_get(json_object_get(host, "facts"), "interfaces"), k, at)
+	{
+		char rate[UNITS_BYTES];
 
-		for (size_t k = 0; k < json_array_size(list); k++) {
-			const json_t *at = json_array_get(list, k);
-			char rate[UNITS_BYTES];
-
-			fprintf(rows, "%s\t%s\t%s\t%d\t%s", text_of(host, "name"), text_of(at, "name"),
-				text_of(at, "address"), (int)json_integer_value(json_object_get(at, "mtu_bytes")),
-				units_bits(json_number_value(json_object_get(at, "speed_Bps")), rate));
-			for (size_t to = 0; to < count; to++)
-				print_cell(hosts, i, k, to, rows);
-			fputc('\n', rows);
-		}
+		print_cell("", json_text_of(host, "name"), rows);
+		print_cell("\t", json_text_of(at, "name"), rows);
+		print_cell("\t", json_text_of(at, "address"), rows);
+		fprintf(rows, "\t%d\t%s", (int)json_integer_value(json_object_get(at, "mtu_bytes")),
+			units_bits(json_number_value(json_object_get(at, "speed_Bps")), rate));
+		for (size_t to = 0; to < count; to++)
+			print_reached(hosts, host, k, to, rows);
+		fputc('\n', rows);
 	}
-	table_end(&table, rows, "l  l  l  r  r  l  l  l  l  l  l  l  l");
+	table_end(&table, rows, "l  l  l  r  r  l");
 }
 
 static void print_text(const json_t *hosts, const struct check_report *report, const struct term *term, FILE *out)

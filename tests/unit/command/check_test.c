@@ -24,12 +24,12 @@ static json_t *good_host(unsigned i)
 		for (int from = CHECK_AS_ROUTED; from < 1 && to != i; from++)
 			json_array_append_new(reach, json_pack("[iiiii]", to, from, 0, 0, 0));
 	return json_pack(
-		"{ss ss sf sf so s{ss ss s{ss ss} s{ss} s{ss} s[] ss ss s{ss ss} s{ss ss sb} ss ss s[{ss ss si ss sI si}]}}",
+		"{ss ss sf sf so s{ss s{ss ss} s{ss} s{ss} s[] ss ss s{ss ss} s{ss ss ss} ss ss s[{ss ss si ss sI si}]}}",
 		"name", name, "remedy", "do so", "offset_ns", 1e6 * i, "round_trip_ns", 2e6, "reach", reach, "facts",
-		"host", name, "version", "1.2.3", "plugin", "file", "/lib/p.so", "version", "1.2.3", "env_plugin",
-		"version", "1.2.3", "settings", "TRIBUTARY_NET", "tcp", "complaints", "network", "TCP", "reason", "",
-		"secret", "error", "", "proof", "77", "cluster", "error", "", "digest", "88", "listed", 1, "ports",
-		"any", "interfaces_error", "", "interfaces", "name", "eth0", "address", address, "port", 4000 + (int)i,
+		"version", "1.2.3", "plugin", "file", "/lib/p.so", "version", "1.2.3", "env_plugin", "version", "1.2.3",
+		"settings", "TRIBUTARY_NET", "tcp", "complaints", "network", "TCP", "reason", "", "secret", "error", "",
+		"proof", "77", "cluster", "error", "", "digest", "88", "unlisted", "", "ports", "any",
+		"interfaces_error", "", "interfaces", "name", "eth0", "address", address, "port", 4000 + (int)i,
 		"error", "", "speed_Bps", (json_int_t)1250000000, "mtu_bytes", 9000);
 }
 
@@ -107,7 +107,8 @@ static void each_fault_is_one_line(void **state)
 		{ "2/facts/plugin", "{\"error\": \"libx.so: cannot open\"}", "plugin error c libx.so: cannot open" },
 		{ "0/facts/env_plugin", "{\"error\": \"liby.so: cannot open\"}",
 		  "env-plugin warning a liby.so: cannot open" },
-		{ "0/facts/settings", "{\"TRIBUTARY_NET\": \"tcp\", \"TRIBUTARY_IF\": \"eth0\"}", "" },
+		{ "2/facts/settings/TRIBUTARY_NET", "\"\"",
+		  "settings error c TRIBUTARY_NET is tcp on a and b; empty on c" },
 		{ "0/facts/settings", "{}", "settings error a TRIBUTARY_NET is unset on a; tcp on b and c" },
 		{ "2/facts/settings/TRIBUTARY_NET", "\"verbs\"",
 		  "settings error c TRIBUTARY_NET is tcp on a and b; verbs on c" },
@@ -119,15 +120,13 @@ static void each_fault_is_one_line(void **state)
 		  "secret error b s: can be read by others" },
 		{ "0/facts/cluster/digest", "\"99\"",
 		  "cluster-file error a the cluster file is one on a; another on b and c" },
-		{ "2/facts/cluster/listed", "false",
+		{ "2/facts/cluster/unlisted", "\"the cluster file has no host of that name\"",
 		  "cluster-file warning c the cluster file has no host of that name" },
 		{ "0/offset_ns", "-2.5e9", "clock warning a its clock is 2.5 s behind the others'" },
 		{ "0/offset_ns", "-0.9e9", "" },
 		{ "0/facts/interfaces_error", "\"no interface is up\"", "interfaces error a no interface is up" },
 		{ "0/facts/interfaces/0/error", "\"Address already in use\"",
 		  "ports error a:eth0 cannot listen on 10.0.0.1, TCP ports any: Address already in use" },
-		{ "1/facts/confined_by", "\"NCCL_SOCKET_IFNAME=eth0\"",
-		  "confined warning b NCCL_SOCKET_IFNAME=eth0 keeps Tributary from , which is up and faster (0 Mbit/s)" },
 	};
 	char text[CASE_BYTES];
 
@@ -147,6 +146,7 @@ static void another_version_is_told_of_the_plugin_and_of_the_command(void **stat
 
 	(void)state;
 	put(hosts, "2/facts/plugin/version", "\"1.2.4\"");
+	put(hosts, "2/facts/plugin/other", "\"the plugin /lib/p.so is 1.2.4, the command 1.2.3\"");
 	assert_string_equal(only(hosts, text), "version error c the plugin is 1.2.3 on a and b; 1.2.4 on c\n"
 					       "version warning c the plugin /lib/p.so is 1.2.4, the command 1.2.3");
 }
@@ -361,21 +361,25 @@ static void the_largest_cluster_is_concluded(void **state)
 			    "lost or dropped by a firewall");
 }
 
-static void secrets_are_written_as_digits(void **state)
+static void keys_are_digits_and_tokens_those_of_one_host_and_run(void **state)
 {
 	const uint8_t bytes[3] = { 0x00, 0x9f, 0xa1 };
-	uint8_t again[3];
-	char text[7];
+	uint8_t one[CLUSTERPROBE_TOKEN_BYTES], again[CLUSTERPROBE_TOKEN_BYTES];
+	char text[7], key[CHECK_HEX_BYTES];
 
 	(void)state;
 	check_hex(bytes, sizeof(bytes), text);
 	assert_string_equal(text, "009fa1");
-	assert_int_equal(check_unhex(text, again, sizeof(again)), 0);
-	assert_memory_equal(bytes, again, sizeof(bytes));
-	assert_int_equal(check_unhex("009fa", again, sizeof(again)), -EINVAL);
-	assert_int_equal(check_unhex("009fag", again, sizeof(again)), -EINVAL);
-	assert_int_equal(check_unhex("009fa\0", again, sizeof(again)), -EINVAL);
-	assert_int_equal(check_unhex(NULL, again, sizeof(again)), -EINVAL);
+	assert_int_equal(check_random_key(key), 0);
+	assert_int_equal(strspn(key, "0123456789abcdef"), CHECK_HEX_BYTES - 1);
+	check_token(key, 1, one);
+	check_token(key, 1, again);
+	assert_memory_equal(one, again, sizeof(one));
+	check_token(key, 2, again);
+	assert_memory_not_equal(one, again, sizeof(one));
+	key[0] ^= 1;
+	check_token(key, 1, again);
+	assert_memory_not_equal(one, again, sizeof(one));
 }
 
 int main(void)
@@ -393,7 +397,7 @@ int main(void)
 		cmocka_unit_test(a_host_may_say_anything),
 		cmocka_unit_test(many_hosts_make_one_line),
 		cmocka_unit_test(the_largest_cluster_is_concluded),
-		cmocka_unit_test(secrets_are_written_as_digits),
+		cmocka_unit_test(keys_are_digits_and_tokens_those_of_one_host_and_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
