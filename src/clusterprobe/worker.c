@@ -14,7 +14,7 @@
 
 enum { NAP_MS = 50, REDIAL_MS = 200, PINGS = 100, GRACE_MS = 40, COUNTS_MAX = 8 };
 #define COUNT_NS    (200 * 1000)
-#define QUESTION_NS (180 * NS_PER_S) /* from one to the next, while slower hosts answer */
+#define QUESTION_NS (180 * NS_PER_S) /* from one to the next, while slower hosts answer; before the first others may be missing */
 /* Of a round, before rates count: connections find their rates first. */
 #define START_PART  0.4
 
@@ -101,6 +101,11 @@ static int dial_once(struct worker *worker, uint64_t deadline_ns)
 				    worker->setup->name);
 }
 
+static uint64_t patience_ns(const struct worker *worker)
+{
+	return worker->setup->timeout_ns + (worker->setup->answer ? QUESTION_NS : worker->setup->timeout_ns);
+}
+
 /*
  * Waits for the coordinator's next word (one in every round, and more while it thinks; it may be waiting for others, for as
  * long as the time-out, before it says END), or for the end of the handshake before.
@@ -130,7 +135,7 @@ static int hear(struct worker *worker, uint64_t deadline_ns, bool handshake)
 				diag_set(worker->diag, 0, 0, "rank 0 does not end the handshake");
 			else
 				diag_set(worker->diag, 0, 0, "rank 0 has been silent for %.0f s",
-					 2e-9 * (double)worker->setup->timeout_ns);
+					 1e-9 * (double)patience_ns(worker));
 			return -ETIMEDOUT;
 		}
 		ready.events = clusterprobe_control_events(&worker->control);
@@ -416,7 +421,7 @@ int clusterprobe_worker_run(const struct clusterprobe_setup *setup, struct diag 
 	if (r == 0)
 		r = say_hello(worker);
 	while (r == 0) {
-		r = hear(worker, clock_now_ns() + (setup->answer ? QUESTION_NS : 2 * setup->timeout_ns), false);
+		r = hear(worker, clock_now_ns() + patience_ns(worker), false);
 		if (r == 0)
 			r = obey(worker);
 	}

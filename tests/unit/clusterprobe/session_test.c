@@ -240,6 +240,37 @@ static void ranks_that_do_not_come_are_named(void **state)
 	end(&members[2]);
 }
 
+/* For as long as the coordinator may wait for others. */
+static void a_member_waits_for_its_first_question(void **state)
+{
+	static uint64_t fake_ns = NS_PER_S;
+	struct clusterprobe_setup setup = {
+		.launch.size = 1, .secret = &secret, .timeout_ns = PATIENCE_NS, .stop = &never
+	};
+	struct clusterprobe_member shell = { 0 };
+	struct member member = { 0 };
+	struct clusterprobe_session *session;
+	struct diag diag = { 0 };
+	uint64_t now_ns;
+
+	(void)state;
+	clock_set_fake(&fake_ns);
+	shell.fd = begin_shell(&member, 0, &secret);
+	assert_int_equal(clusterprobe_session_open(&setup, &shell, 1, &session, &diag), 0);
+	__atomic_store_n(&fake_ns, 180 * NS_PER_S + PATIENCE_NS, __ATOMIC_RELAXED);
+	poll(NULL, 0, 200); /* one that gives up does so within that, if the machine is idle */
+	shell.question = "who?";
+	assert_int_equal(clusterprobe_session_ask(session, PATIENCE_NS), 0);
+	assert_string_equal(shell.why, "");
+	assert_string_equal(shell.answer, "same said \"who?\"");
+	/* Not for ever, from when it began to wait. */
+	for (now_ns = fake_ns; pthread_tryjoin_np(member.thread, NULL) == EBUSY; poll(NULL, 0, 20))
+		__atomic_store_n(&fake_ns, now_ns += 100 * NS_PER_S, __ATOMIC_RELAXED);
+	assert_int_equal(member.result, -ETIMEDOUT);
+	assert_string_equal(member.diag.text, "rank 0 has been silent for 240 s");
+	clusterprobe_session_close(session);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +280,7 @@ int main(void)
 		cmocka_unit_test(one_with_another_secret_is_refused),
 		cmocka_unit_test(one_that_is_silent_is_not_waited_for),
 		cmocka_unit_test(ranks_that_do_not_come_are_named),
+		cmocka_unit_test(a_member_waits_for_its_first_question),
 	};
 
 	return parallel_run_group_tests(tests, NULL, NULL);
