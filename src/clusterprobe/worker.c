@@ -13,10 +13,11 @@
 #include <string.h>
 
 enum { NAP_MS = 50, REDIAL_MS = 200, PINGS = 100, GRACE_MS = 40, COUNTS_MAX = 8 };
-#define COUNT_NS    (200 * 1000)
-#define QUESTION_NS (180 * NS_PER_S) /* from one to the next, while slower hosts answer; before the first others may be missing */
+#define COUNT_NS (200 * 1000)
+#define QUESTION_NS \
+	(180 * NS_PER_S) /* from one to the next, while slower hosts answer; before the first others may be missing */
 /* Of a round, before rates count: connections find their rates first. */
-#define START_PART  0.4
+#define START_PART 0.4
 
 struct flow_count {
 	struct clusterprobe_count count;

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLOCK_TIMES = 3, DISTANCES_MAX = CHECK_PEERS_MAX / 2, TIMEOUT_MAX_S = 600 };
+enum { CLOCK_TIMES = 3, TIMEOUT_MAX_S = 600 };
 #define FACTS_NS (20 * NS_PER_S)
 #define REACH_NS (60 * NS_PER_S) /* what reach.c takes at most, and more */
 
@@ -120,19 +120,13 @@ static void add_peer(const struct check *check, size_t to, json_t *peers)
 /* All others; of many those at distances of a power of two, before and behind: so every pair that tries does so both ways. */
 static json_t *make_reach(const struct check *check, size_t i)
 {
-	size_t distance = 1, others = check->count - 1;
+	size_t count = check->count;
 	json_t *peers = json_array();
 	bool taken[CHECK_HOSTS_MAX] = { false };
 
-	for (size_t k = 0; k < (others <= CHECK_PEERS_MAX ? others : DISTANCES_MAX); k++) {
-		taken[(i + distance) % check->count] = true;
-		if (others > CHECK_PEERS_MAX)
-			taken[(i + check->count - distance) % check->count] = true;
-		distance = others <= CHECK_PEERS_MAX ? distance + 1 : 2 * distance;
-		if (distance > others)
-			break;
-	}
-	for (size_t to = 0; to < check->count; to++)
+	for (size_t distance = 1; distance < count; distance += CHECK_PEERS_MAX < count - 1 ? distance : 1)
+		taken[(i + distance) % count] = taken[(i + count - distance) % count] = true;
+	for (size_t to = 0; to < count; to++)
 		if (taken[to] && to != i && json_object_get(host_of(check, to), "facts"))
 			add_peer(check, to, peers);
 	return json_pack("{ss ss so}", "ask", "reach", "nonce", check->nonce, "peers", peers);

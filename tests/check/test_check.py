@@ -340,6 +340,25 @@ class Hosts(Bench):
         self.net.settings["a"]["TRIBUTARY_IF"] = "=ens2"
         self.found(OK)
 
+    def test_no_address_but_of_loopback(self):
+        self.net.host("a")
+        self.net.host("b")
+        self.found(ERRORS, *["route error %s:lo 127.0.0.1 is a loopback address" % host for host in "ab"])
+
+    def test_ipv6_alone_beside_bridges_of_containers(self):
+        net = self.pair()
+        for name, address in (("a", "fd00::1/64"), ("b", "fd00::2/64")):
+            ip("-n", name, "addr", "flush", "dev", "ens1", "scope", "global")
+            if subprocess.run(["ip", "-n", name, "addr", "add", address, "dev", "ens1", "nodad"]).returncode:
+                self.skipTest("no IPv6 here")
+            for bridge, own in (("docker0", "172.17.0.1/16"), ("virbr0", "192.168.122.1/24")):
+                ip("-n", name, "link", "add", bridge, "up", "type", "bridge")
+                ip("-n", name, "addr", "add", own, "dev", bridge)
+                ip("-n", name, "link", "add", "v" + bridge, "up", "master", bridge, "type", "veth", "peer", "c" + bridge)
+                ip("-n", name, "link", "set", "c" + bridge, "up")
+        whole = self.found(OK)
+        self.assertEqual([[i["address"] for i in h["interfaces"]] for h in whole["hosts"]], [["fd00::1"], ["fd00::2"]])
+
     def test_a_ring_without_a_switch(self):
         for i in range(3):
             self.net.host("abc"[i], ens0="9.%d" % (i + 1), p0="%d.1" % (i + 1), p1="%d.2" % ((i + 2) % 3 + 1))

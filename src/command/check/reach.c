@@ -75,13 +75,10 @@ void check_token(const char *nonce, json_int_t host, uint8_t ret[static CLUSTERP
 
 static socklen_t read_address(const char *text, uint16_t port, int scope, struct sockaddr_storage *ret)
 {
-	struct tcp_wire_address wire = { .family = 4, .port = port };
+	struct tcp_wire_address wire = { .family = strchr(text, ':') ? 6 : 4, .port = port };
 
-	if (inet_pton(AF_INET, text, wire.bytes) != 1) {
-		wire.family = 6;
-		if (inet_pton(AF_INET6, text, wire.bytes) != 1)
-			return 0;
-	}
+	if (inet_pton(wire.family == 6 ? AF_INET6 : AF_INET, text, wire.bytes) != 1)
+		return 0;
 	return tcp_socket_address(&wire, scope > 0 ? (unsigned)scope : 0, ret);
 }
 
