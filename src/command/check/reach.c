@@ -54,8 +54,6 @@ struct probes {
 	const struct check_worker *worker;
 	struct probe *at;
 	size_t count;
-	struct pollfd *polls;
-	void *arrays;
 };
 
 /* ---------------------------------------------------------------------------------------------------------------- plan */
@@ -173,22 +171,17 @@ static void start(struct probes *probes, struct probe *probe)
 		enter(probe, PROBE_CONNECT);
 }
 
-static void step_connect(struct probe *probe, short ready)
+static void step_connect(struct probe *probe)
 {
 	struct clusterprobe_preamble preamble = { .echo = true };
 	uint8_t bytes[CLUSTERPROBE_PREAMBLE_BYTES + 1] = { 0 };
-	socklen_t error_bytes = sizeof(int);
-	int error = 0, on = 1;
+	int r = sys_connect(probe->fd, (const struct sockaddr *)&probe->peer, probe->peer_bytes), on = 1;
 
-	if (!ready) {
-		if (clock_elapsed_ns(probe->since_ns, clock_now_ns()) > CONNECT_NS)
-			done(probe, -ETIMEDOUT);
+	/* Asked again, it says what became of it. */
+	if (r == -EALREADY && clock_elapsed_ns(probe->since_ns, clock_now_ns()) <= CONNECT_NS)
 		return;
-	}
-	if (getsockopt(probe->fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) < 0)
-		error = errno;
-	if (error) {
-		done(probe, -error);
+	if (r < 0 && r != -EISCONN) {
+		done(probe, r == -EALREADY ? -ETIMEDOUT : r);
 		return;
 	}
 	setsockopt(probe->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -278,46 +271,35 @@ static void step_load(struct probes *probes, struct probe *probe)
 
 static void run(struct probes *probes)
 {
-	size_t waiting = 1;
-
 	for (size_t i = 0; i < probes->count; i++)
 		start(probes, &probes->at[i]);
-	while (waiting && !*probes->worker->stop) {
+	for (size_t waiting = 1; waiting && !*probes->worker->stop;) {
 		waiting = 0;
-		for (size_t i = 0; i < probes->count; i++) {
-			const struct probe *probe = &probes->at[i];
-			short events = probe->state == PROBE_CONNECT ? POLLOUT : POLLIN;
-
-			waiting += probe->state != PROBE_DONE;
-			probes->polls[i] = (struct pollfd){ probe->fd, events, 0 };
-		}
-		/* That bytes were acknowledged is no event. */
-		if (waiting)
-			poll(probes->polls, probes->count, NAP_MS);
 		for (size_t i = 0; i < probes->count; i++) {
 			struct probe *probe = &probes->at[i];
 
 			if (probe->state == PROBE_CONNECT)
-				step_connect(probe, probes->polls[i].revents);
+				step_connect(probe);
 			else if (probe->state == PROBE_ECHO)
 				step_echo(probes, probe);
 			else if (probe->state == PROBE_LOAD)
 				step_load(probes, probe);
+			waiting += probe->state != PROBE_DONE;
 		}
+		/* That bytes were acknowledged is no event to wait for. */
+		if (waiting)
+			poll(NULL, 0, NAP_MS);
 	}
 }
 
 json_t *check_reach(const struct check_worker *worker, const char *nonce, const json_t *peers)
 {
-	struct probes probes = { .worker = worker };
-	const struct sys_array arrays[] = { SYS_ARRAY(probes.at, PROBES_MAX), SYS_ARRAY(probes.polls, PROBES_MAX) };
-	json_t *list = json_array();
+	struct probes probes = { .worker = worker, .at = sys_zalloc(PROBES_MAX * sizeof(*probes.at)) };
+	json_t *list = probes.at ? json_array() : NULL;
 
-	probes.arrays = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
-	if (probes.arrays) {
+	if (list)
 		plan(&probes, nonce, peers);
-		run(&probes);
-	}
+	run(&probes);
 	for (size_t i = 0; i < probes.count; i++) {
 		struct probe *probe = &probes.at[i];
 
@@ -325,6 +307,6 @@ json_t *check_reach(const struct check_worker *worker, const char *nonce, const 
 						      probe->error, (int)probe->passed));
 		sys_close(&probe->fd);
 	}
-	sys_free(probes.arrays);
+	sys_free(probes.at);
 	return list;
 }
