@@ -164,6 +164,7 @@ class Hosts(Bench):
         self.assertEqual(whole["answer"], "A job over 3 hosts will work with Tributary: nothing is wrong in what was "
                                           "checked.")
         first = whole["hosts"][0]
+        self.assertEqual(first["plugin"], PLUGIN)
         self.assertEqual([i["address"] for i in first["interfaces"]], ["10.1.0.1", "10.2.0.1"])
         self.assertTrue(all(20000 <= i["port"] <= 20009 for i in first["interfaces"]))
         # From each interface what is in its network, and as routed everything.

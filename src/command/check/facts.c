@@ -213,19 +213,20 @@ static json_t *facts(struct check_worker *worker, const char *nonce, json_int_t 
 {
 	struct params_source source = params_from_environment();
 	char host[CLUSTERPROBE_NAME_BYTES] = "", ports[32] = "any", error[256];
-	json_t *complaints = json_array(), *list;
+	json_t *complaints = json_array(), *list, *plugin;
 	struct plugin_choice choice;
 
+	/* First: where both halves are one file, the loader names it as it was opened first. */
+	plugin = plugin_facts("NCCL_NET_PLUGIN", "libnccl-net-tributary.so", "ncclNetPlugin_v8");
 	(void)gethostname(host, sizeof(host) - 1);
 	params_load(&source, complain, complaints, &worker->params);
 	plugin_choose(&worker->params, getenv("NCCL_NET"), PLUGIN_RDMA_ROOT, &choice);
 	if (worker->params.port_high)
 		snprintf(ports, sizeof(ports), "%u-%u", worker->params.port_low, worker->params.port_high);
 	list = interfaces(worker, nonce, number, error);
-	return json_pack("{ss so so so so ss so so so ss so so}", "version", TRIBUTARY_VERSION, "plugin",
-			 plugin_facts("NCCL_NET_PLUGIN", "libnccl-net-tributary.so", "ncclNetPlugin_v8"), "env_plugin",
-			 plugin_facts("NCCL_ENV_PLUGIN", "libnccl-env-tributary.so", "ncclEnvPlugin_v1"), "settings",
-			 settings(), "complaints", complaints, "network",
+	return json_pack("{ss so so so so ss so so so ss so so}", "version", TRIBUTARY_VERSION, "plugin", plugin,
+			 "env_plugin", plugin_facts("NCCL_ENV_PLUGIN", "libnccl-env-tributary.so", "ncclEnvPlugin_v1"),
+			 "settings", settings(), "complaints", complaints, "network",
 			 !choice.ours         ? "NCCL's own"
 			 : choice.wants_verbs ? "RDMA"
 					      : "TCP",
