@@ -71,6 +71,7 @@ int coordinator_stopped(struct coordinator *coordinator);
 int coordinator_listen(struct coordinator *coordinator);
 /* Until all ranks are here and have said HELLO: coordinator->hosts, in the order of ranks. -errno with the reason. */
 int coordinator_wait_for_workers(struct coordinator *coordinator);
+bool coordinator_has_rank(const struct coordinator *coordinator, uint32_t rank);
 /* On a socket that is connected; takes fd, which is closed on an error. */
 int coordinator_add_peer(struct coordinator *coordinator, int fd);
 void coordinator_drop_peer(struct coordinator *coordinator, struct peer *peer);

@@ -219,17 +219,21 @@ static int compare_peers(const void *a, const void *b)
 	return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
+bool coordinator_has_rank(const struct coordinator *coordinator, uint32_t rank)
+{
+	for (size_t i = 0; i < coordinator->peer_count; i++)
+		if (coordinator->peers[i].here && coordinator->peers[i].rank == rank)
+			return true;
+	return false;
+}
+
 static void name_missing(struct coordinator *coordinator)
 {
 	char why[160] = "have they the same MASTER_ADDR and secret, and may they reach it?", list[120] = "";
 	size_t missing = 0;
 
 	for (uint32_t rank = 0; rank < coordinator->setup->launch.size; rank++) {
-		bool here = false;
-
-		for (size_t i = 0; i < coordinator->peer_count; i++)
-			here |= coordinator->peers[i].here && coordinator->peers[i].rank == rank;
-		if (!here && missing++ < MISSING_MAX)
+		if (!coordinator_has_rank(coordinator, rank) && missing++ < MISSING_MAX)
 			snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%u", list[0] ? ", " : "", rank);
 	}
 	if (coordinator->loopback)

@@ -73,14 +73,6 @@ static int add_shells(struct clusterprobe_session *session)
 	return r;
 }
 
-static bool rank_is_here(const struct coordinator *coordinator, uint32_t rank)
-{
-	for (size_t i = 0; i < coordinator->peer_count; i++)
-		if (coordinator->peers[i].rank == rank)
-			return true;
-	return false;
-}
-
 /* Those who came, the first rank of each host; then the ranks that did not. */
 static int list_ranks(struct clusterprobe_session *session)
 {
@@ -97,7 +89,7 @@ static int list_ranks(struct clusterprobe_session *session)
 	for (uint32_t rank = 0; rank < coordinator->setup->launch.size && host_count < session->member_count; rank++) {
 		char why[CONTROL_SENTENCE_BYTES];
 
-		if (rank_is_here(coordinator, rank))
+		if (coordinator_has_rank(coordinator, rank))
 			continue;
 		snprintf(session->members[host_count].name, sizeof(session->members[host_count].name), "rank-%u", rank);
 		log_sentence(why, sizeof(why), "it did not come within %.0f s to %.60s port %u%s",

@@ -3,7 +3,6 @@
 #include "command/check/check.h"
 
 #include "base/clock.h"
-#include "base/process.h"
 #include "base/sys.h"
 #include "command/command.h"
 #include "command/conf.h"
@@ -255,29 +254,17 @@ end:
 
 /* -------------------------------------------------------------------------------------------------------- by a launcher */
 
-static const char *from_environment(const char *name)
-{
-	return getenv(name);
-}
-
 static int check_job(const struct command_call *call, struct clusterprobe_setup setup, FILE *out)
 {
 	struct check check = { .count = 0 };
 	struct control_secret secret;
-	struct process_identity self;
 	struct params params;
 	struct diag diag = { 0 };
-	int status, r = clusterprobe_launch_find(from_environment, command_value(call, "master"), &setup.launch, &diag);
+	int r, status = command_find_launch(call, "; or name the hosts: tributary check HOST...", &params, &secret,
+					    &setup);
 
-	if (r < 0)
-		return command_failed(NULL, 0, "%s; or name the hosts: tributary check HOST...", diag.text);
-	command_load_params(&params);
-	status = command_read_secret(command_value(call, "secret"), &params, &secret);
 	if (status != COMMAND_OK)
 		return status;
-	if (process_identity(&self) == 0)
-		setup.boot = self.boot;
-	setup.secret = &secret;
 	if (setup.launch.rank) {
 		r = clusterprobe_worker_run(&setup, &diag);
 		status = r < 0 ? failed(&diag, r) : COMMAND_OK;

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/params.h"
 #include "base/parse.h"
-#include "base/process.h"
 #include "command/cluster_open.h"
 #include "command/command.h"
 #include "command/file.h"
@@ -196,11 +195,6 @@ static int coordinator(const struct command_call *call, const struct clusterprob
 	return status;
 }
 
-static const char *from_environment(const char *name)
-{
-	return getenv(name);
-}
-
 static int read_options(const struct command_call *call, struct clusterprobe_options *ret)
 {
 	const char *limit = command_value(call, "limit"), *file = command_value(call, "out");
@@ -224,25 +218,16 @@ static int run(const struct command_call *call, FILE *out)
 	struct clusterprobe_setup setup = { .stop = &interrupt_wanted };
 	struct clusterprobe_options options = { 0 };
 	struct control_secret secret = { 0 };
-	struct process_identity self;
 	struct params params;
 	struct diag diag = { 0 };
 	int status = read_options(call, &options), r;
 
-	if (status != COMMAND_OK)
-		return status;
-	command_load_params(&params);
-	r = clusterprobe_launch_find(from_environment, command_value(call, "master"), &setup.launch, &diag);
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", diag.text);
-	status = command_read_secret(command_value(call, "secret"), &params, &secret);
+	if (status == COMMAND_OK)
+		status = command_find_launch(call, "", &params, &secret, &setup);
 	if (status != COMMAND_OK)
 		return status;
 	if (gethostname(setup.name, sizeof(setup.name) - 1) < 0)
 		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.launch.rank);
-	if (process_identity(&self) == 0)
-		setup.boot = self.boot;
-	setup.secret = &secret;
 	setup.timeout_ns = params.timeout_ns;
 	command_raise_descriptors();
 	interrupt_catch();

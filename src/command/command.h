@@ -141,9 +141,14 @@ struct command_param_source {
 };
 bool command_param_source(const struct params *params, size_t index, struct command_param_source *ret);
 
-/* The secret of --secret, path, or else that of TRIBUTARY_SECRET. An exit status. */
+/*
+ * Of a process that a launcher started: parameters; where it is in the job, by --master or the environment; the secret of
+ * --secret or else TRIBUTARY_SECRET, which setup names. otherwise: what else can be done, or "". An exit status.
+ */
+struct clusterprobe_setup;
 struct control_secret;
-int command_read_secret(const char *path, const struct params *params, struct control_secret *ret);
+int command_find_launch(const struct command_call *call, const char *otherwise, struct params *ret_params,
+			struct control_secret *ret_secret, struct clusterprobe_setup *setup);
 /* As many as the system allows: for one that has a connection with every host, or several. */
 void command_raise_descriptors(void);
 

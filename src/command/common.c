@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/command.h"
 
-#include "aggregate/control/secret.h"
 #include "base/log.h"
 #include "base/params.h"
+#include "base/process.h"
+#include "clusterprobe/clusterprobe.h"
 #include "command/conf.h"
 
 #include <stdlib.h>
@@ -82,17 +83,31 @@ bool command_param_source(const struct params *params, size_t index, struct comm
 	return ret->text != NULL;
 }
 
-int command_read_secret(const char *path, const struct params *params, struct control_secret *ret)
+static const char *from_environment(const char *name)
 {
+	return getenv(name);
+}
+
+int command_find_launch(const struct command_call *call, const char *otherwise, struct params *ret_params,
+			struct control_secret *ret_secret, struct clusterprobe_setup *setup)
+{
+	const char *path = command_value(call, "secret");
+	struct process_identity self;
 	struct diag why = { 0 };
 	int r;
 
-	path = path ? path : params->secret;
+	command_load_params(ret_params);
+	if (clusterprobe_launch_find(from_environment, command_value(call, "master"), &setup->launch, &why) < 0)
+		return command_failed(NULL, 0, "%s%s", why.text, otherwise);
+	if (process_identity(&self) == 0)
+		setup->boot = self.boot;
+	setup->secret = ret_secret;
+	path = path ? path : ret_params->secret;
 	if (!*path)
 		return command_failed(NULL, 0,
 				      "no secret is named: --secret FILE, or TRIBUTARY_SECRET; the same file on every "
 				      "host (head -c 32 /dev/urandom | base64 >FILE; chmod 600 FILE)");
-	r = control_secret_read(path, ret, &why);
+	r = control_secret_read(path, ret_secret, &why);
 	return r < 0 ? command_failed(&why, r, "the secret cannot be read") : COMMAND_OK;
 }
 
