@@ -469,7 +469,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "pairs", ARGS_INT, &set->pairs, "pairs of timings, 6 to 101 (11)" },
 		{ "seconds", ARGS_NUMBER, &set->seconds, "for all: the largest sizes are left out (90)" },
 		{ "collnet-gain", ARGS_INT, &set->collnet_gain_permille,
-		  "AllReduce also by collnet, of which the cluster file promises so many thousandths of a ring's rate" },
+		  "AllReduce also by collnet, of which the cluster file promises so many thousandths of the rate of NCCL's ring or tree" },
 		{ "nap-us", ARGS_INT, &set->nap_us, "sleep after a round in which nothing moved (0: yield)" },
 		{ "timeout", ARGS_NUMBER, &set->timeout_s, "seconds without any progress before giving up (30)" },
 		{ "spawn", ARGS_INT, &set->spawn, "start so many ranks here, over loopback" },

@@ -33,7 +33,7 @@ def launched(environment, host):
 
 
 def collnet_gain(program):
-    """In thousandths of a ring's rate: what `tributary env` would switch collnet on for, on this host. 0: it would not."""
+    """What `tributary env` would switch collnet on for, on this host: in thousandths of NCCL's rate. 0: it would not."""
     env = {name: value for name, value in os.environ.items() if name != "NCCL_COLLNET_ENABLE"}
     answer = subprocess.run([program, "env", "--json"], env=env, stdout=subprocess.PIPE, check=True, timeout=60).stdout
     found = json.loads(answer)

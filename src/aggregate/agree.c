@@ -99,7 +99,7 @@ static int report_read(struct bootstrap *bootstrap, size_t index)
 	if (report.kind == AGGREGATE_REPORT_READY && bootstrap->group &&
 	    report.gain_permille != bootstrap->group->facts.gain_permille)
 		return bootstrap_fail(bootstrap, EPROTO,
-				      "hosts %s and %s expect %u and %u thousandths of a ring's rate",
+				      "hosts %s and %s expect %u and %u thousandths of the rate of NCCL's ring or tree",
 				      bootstrap->engine->host_name, bootstrap_host(bootstrap, index),
 				      bootstrap->group->facts.gain_permille, report.gain_permille);
 	if (report.kind == AGGREGATE_REPORT_READY) {
