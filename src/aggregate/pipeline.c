@@ -11,7 +11,8 @@
 enum {
 	LINKS_MOST = 4,        /* that a message crosses: two NICs, two uplinks */
 	STEPS_OF_SEGMENT = 10, /* in the time that the busiest link takes for its part of a segment */
-	STEPS_MOST = 1 << 16,  /* ten times what 768 segments take at the bound */
+	SEGMENTS_FINE = 16,    /* in flight; steps are longer by as much as there are more */
+	STEPS_MOST = 1 << 16,  /* 30 times what all take at the bound */
 	SEGMENTS_LEAST = 256,  /* that are looked at, in at least WINDOWS times the calls in flight */
 	WINDOWS = 12,
 	FILLING = 4,               /* the first calls, one of so many, only fill the links */
@@ -29,10 +30,13 @@ struct message {
 	uint32_t segment;
 	uint16_t leaf, host;
 	uint8_t kind, link_count;
-	bool is_shared; /* it has its share of this step */
-	uint32_t turn;  /* of an input */
+	uint32_t turn; /* of an input */
 	uint16_t links[LINKS_MOST];
 	uint64_t left; /* of its bytes, times FIXED_POINT */
+};
+/* An input that waits until the one before it, of its turn, is sent. */
+struct input {
+	uint32_t segment, turn;
 };
 /* A message that is sent, until its latency is over. */
 struct arrival {
@@ -51,7 +55,8 @@ struct pipeline {
 	const struct schedule_group *group;
 	struct schedule *schedule;
 	void *arrays; /* the block of all of these */
-	size_t host_count, member_hosts, leaf_count, call_segments, call_count, calls, segment_count, abreast;
+	size_t host_count, member_hosts, leaf_count, call_segments, call_count, calls, segment_count, abreast,
+		in_flight;
 	uint16_t *leaf_of, *leaf_hosts; /* of hosts, SCHEDULE_NONE: none of members; and how many a leaf has */
 	uint16_t *leaders;              /* [segment × leaf_count]: hosts */
 	uint16_t *root, *root_leaf;     /* of segments */
@@ -59,12 +64,17 @@ struct pipeline {
 	uint16_t *missing;              /* [call × host_count]: segments of which a host has no result yet */
 	uint64_t *through; /* [call × host_count]: from which step a host may begin the call that waits for this one */
 	uint32_t *next, *turns,
-		*had;        /* of hosts: the segment it inputs next; inputs so far; calls that it has, in order */
-	bool *is_sending;    /* [host × abreast]: its inputs on their way, by turns */
-	uint32_t *hosts_had; /* of calls */
-	uint64_t *had_step, *end_step; /* of calls: by when all hosts have it, and it is committed */
-	struct pipeline_link *links;   /* hosts' NICs out and in, leaves' uplinks out and in */
+		*had;          /* of hosts: the segment it inputs next; inputs so far; calls that it has, in order */
+	bool *is_sending;      /* [host × abreast]: its inputs on their way, by turns */
+	struct input *waiting; /* [host × in_flight] */
+	uint32_t *waits;       /* of hosts: how many */
+	uint32_t *hosts_had;   /* of calls */
+	uint64_t *had_step;    /* [call × host_count]: by when a host has it */
+	uint64_t *end_step;    /* of calls: by when all hosts have it, and it is committed */
+	uint64_t *heard;       /* of hosts, in a commit */
+	struct pipeline_link *links; /* hosts' NICs out and in, leaves' uplinks out and in */
 	struct message *messages;
+	uint32_t *unshared; /* messages without their share of this step */
 	struct arrival *arrivals;
 	size_t message_count, arrival_room, arrival_first, arrival_end, calls_had;
 	uint64_t step, latency_steps, commit_steps; /* commit: of one message */
@@ -117,20 +127,32 @@ static void pass_on(struct pipeline *pipeline, enum kind kind, size_t segment, s
 	message->links[3] = (uint16_t)uplink_in(pipeline, kind == SUM ? root_leaf : leaf);
 }
 
-/* A dissemination (commit.c), of which a few are open at a time; they end in order. */
+/*
+ * A dissemination (commit.c): with each message a member tells the one twice as many places on that it has the call, and what it has
+ * heard. So members begin the next call one after another. A few are open at a time; they end in order.
+ */
 static void commit(struct pipeline *pipeline, size_t call)
 {
-	uint64_t step = pipeline->had_step[call];
+	size_t hosts = pipeline->host_count, members = pipeline->member_hosts;
+	uint64_t *now = pipeline->through + call * hosts, *heard = pipeline->heard;
 
-	if (pipeline->is_served && call >= PIPELINE_COMMITS)
-		step = max_u64(step, pipeline->end_step[call - PIPELINE_COMMITS]);
-	for (size_t heard = 1; heard < pipeline->member_hosts && pipeline->is_served; heard *= 2)
-		step += pipeline->commit_steps;
-	if (pipeline->is_served && call)
-		step = max_u64(step, pipeline->end_step[call - 1]);
-	pipeline->end_step[call] = step;
-	for (size_t host = 0; host < pipeline->host_count && pipeline->is_served; host++)
-		pipeline->through[call * pipeline->host_count + host] = step;
+	memcpy(now, pipeline->had_step + call * hosts, members * sizeof(*now));
+	for (size_t places = 1; places < members; places *= 2) {
+		memcpy(heard, now, members * sizeof(*heard));
+		for (size_t host = 0; host < members; host++) {
+			size_t from = (host + members - places) % members;
+			uint64_t sent = heard[from];
+
+			if (places == 1 && call >= PIPELINE_COMMITS)
+				sent = max_u64(sent, (now - PIPELINE_COMMITS * hosts)[from]);
+			now[host] = max_u64(now[host], sent + pipeline->commit_steps);
+		}
+	}
+	for (size_t host = 0; host < members; host++) {
+		if (call)
+			now[host] = max_u64(now[host], (now - hosts)[host]);
+		pipeline->end_step[call] = max_u64(pipeline->end_step[call], now[host]);
+	}
 }
 
 /* A host has a segment's result. Hosts look at their calls in order. */
@@ -143,12 +165,14 @@ static void host_has(struct pipeline *pipeline, size_t segment, size_t host)
 	for (size_t call = pipeline->had[host]; call < pipeline->call_count && !pipeline->missing[call * hosts + host];
 	     call++) {
 		pipeline->had[host]++;
-		pipeline->had_step[call] = pipeline->step;
+		pipeline->had_step[call * hosts + host] = pipeline->step;
 		if (!pipeline->is_served)
 			pipeline->through[call * hosts + host] = pipeline->step;
 		if (++pipeline->hosts_had[call] < pipeline->member_hosts)
 			continue;
-		commit(pipeline, call);
+		pipeline->end_step[call] = pipeline->step;
+		if (pipeline->is_served)
+			commit(pipeline, call);
 		pipeline->calls_had++;
 	}
 }
@@ -194,7 +218,32 @@ static void leaf_has_input(struct pipeline *pipeline, size_t segment, size_t lea
 		pass_on(pipeline, SUM, segment, leaf, 0, pipeline->leaders[at], pipeline->root[segment]);
 }
 
-/* A host begins what it may: its calls in order, while not too many inputs are on their way. */
+static bool send_input(struct pipeline *pipeline, size_t host, struct input input)
+{
+	size_t leaf = pipeline->leaf_of[host], turn = host * pipeline->abreast + input.turn;
+
+	if (pipeline->is_sending[turn])
+		return false;
+	pipeline->is_sending[turn] = true;
+	pass_on(pipeline, INPUT, input.segment, leaf, host, host,
+		pipeline->leaders[input.segment * pipeline->leaf_count + leaf]);
+	pipeline->messages[pipeline->message_count - 1].turn = (uint32_t)turn;
+	return true;
+}
+
+/* Each waits for the one of its turn. */
+static void send_inputs(struct pipeline *pipeline, size_t host)
+{
+	struct input *waiting = &pipeline->waiting[host * pipeline->in_flight];
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < pipeline->waits[host]; i++)
+		if (!send_input(pipeline, host, waiting[i]))
+			waiting[kept++] = waiting[i];
+	pipeline->waits[host] = kept;
+}
+
+/* A host begins its calls in order. */
 static void begin(struct pipeline *pipeline, size_t host)
 {
 	size_t leaf = pipeline->leaf_of[host];
@@ -203,23 +252,18 @@ static void begin(struct pipeline *pipeline, size_t host)
 		return;
 	for (uint32_t *next = &pipeline->next[host]; *next < pipeline->segment_count; (*next)++) {
 		size_t call = *next / pipeline->call_segments;
-		size_t leader = pipeline->leaders[*next * pipeline->leaf_count + leaf], turn;
 
 		if (call >= pipeline->calls &&
 		    pipeline->through[(call - pipeline->calls) * pipeline->host_count + host] > pipeline->step)
-			return;
-		if (leader == host) {
+			break;
+		if (pipeline->leaders[*next * pipeline->leaf_count + leaf] == host)
 			leaf_has_input(pipeline, *next, leaf);
-			continue;
-		}
-		turn = host * pipeline->abreast + pipeline->turns[host] % pipeline->abreast;
-		if (pipeline->is_sending[turn])
-			return;
-		pipeline->is_sending[turn] = true;
-		pipeline->turns[host]++;
-		pass_on(pipeline, INPUT, *next, leaf, host, host, leader);
-		pipeline->messages[pipeline->message_count - 1].turn = (uint32_t)turn;
+		else
+			pipeline->waiting[host * pipeline->in_flight + pipeline->waits[host]++] = (struct input){
+				.segment = *next, .turn = (uint32_t)(pipeline->turns[host]++ % pipeline->abreast)
+			};
 	}
+	send_inputs(pipeline, host);
 }
 
 static void arrive(struct pipeline *pipeline)
@@ -258,10 +302,13 @@ static uint64_t least_share(const struct pipeline *pipeline, const struct messag
  */
 static void share_links(struct pipeline *pipeline)
 {
-	size_t links = 2 * (pipeline->host_count + pipeline->leaf_count);
+	size_t links = 2 * (pipeline->host_count + pipeline->leaf_count), count = pipeline->message_count;
 
+	for (size_t i = 0; i < count; i++)
+		pipeline->unshared[i] = (uint32_t)i;
 	for (size_t round = 0; round < ROUNDS; round++) {
 		uint64_t least = UINT64_MAX, limit;
+		size_t kept = 0;
 
 		for (size_t i = 0; i < links; i++) {
 			struct pipeline_link *link = &pipeline->links[i];
@@ -271,14 +318,15 @@ static void share_links(struct pipeline *pipeline)
 		}
 		if (least == UINT64_MAX)
 			return;
-		limit = round + 1 == ROUNDS ? UINT64_MAX : least / 100 * NEARLY_SAME_PERCENT;
-		for (size_t i = 0; i < pipeline->message_count; i++) {
-			struct message *message = &pipeline->messages[i];
-			uint64_t share = message->is_shared ? UINT64_MAX : least_share(pipeline, message);
+		limit = round + 1 == ROUNDS ? UINT64_MAX : max_u64(least, least / 100 * NEARLY_SAME_PERCENT);
+		for (size_t i = 0; i < count; i++) {
+			struct message *message = &pipeline->messages[pipeline->unshared[i]];
+			uint64_t share = least_share(pipeline, message);
 
-			if (message->is_shared || share > max_u64(limit, least))
+			if (share > limit) {
+				pipeline->unshared[kept++] = pipeline->unshared[i];
 				continue;
-			message->is_shared = true;
+			}
 			for (size_t j = 0; j < message->link_count; j++) {
 				struct pipeline_link *link = &pipeline->links[message->links[j]];
 
@@ -287,6 +335,7 @@ static void share_links(struct pipeline *pipeline)
 			}
 			message->left -= min_u64(message->left, share);
 		}
+		count = kept;
 	}
 }
 
@@ -296,11 +345,9 @@ static void take_step(struct pipeline *pipeline)
 
 	for (size_t i = 0; i < 2 * (pipeline->host_count + pipeline->leaf_count); i++)
 		pipeline->links[i].left = pipeline->links[i].carries;
-	for (size_t i = 0; i < pipeline->message_count; i++) {
-		pipeline->messages[i].is_shared = false;
+	for (size_t i = 0; i < pipeline->message_count; i++)
 		for (size_t j = 0; j < pipeline->messages[i].link_count; j++)
 			pipeline->links[pipeline->messages[i].links[j]].count++;
-	}
 	share_links(pipeline);
 	pipeline->step++;
 	for (size_t i = 0; i < pipeline->message_count; i++) {
@@ -350,19 +397,31 @@ static int make_arrays(struct pipeline *pipeline)
 		room = 2 * pipeline->calls * pipeline->call_segments * (hosts + 2 * leaves);
 
 	pipeline->arrival_room = room;
-	pipeline->arrays = sys_zalloc_arrays(
-		(struct sys_array[]){
-			SYS_ARRAY(pipeline->leaf_of, hosts), SYS_ARRAY(pipeline->leaf_hosts, leaves),
-			SYS_ARRAY(pipeline->leaders, segments * leaves), SYS_ARRAY(pipeline->root, segments),
-			SYS_ARRAY(pipeline->root_leaf, segments), SYS_ARRAY(pipeline->inputs, segments * leaves),
-			SYS_ARRAY(pipeline->sums, segments), SYS_ARRAY(pipeline->missing, calls * hosts),
-			SYS_ARRAY(pipeline->through, calls * hosts), SYS_ARRAY(pipeline->next, hosts),
-			SYS_ARRAY(pipeline->turns, hosts), SYS_ARRAY(pipeline->is_sending, hosts * pipeline->abreast),
-			SYS_ARRAY(pipeline->had, hosts), SYS_ARRAY(pipeline->hosts_had, calls),
-			SYS_ARRAY(pipeline->had_step, calls), SYS_ARRAY(pipeline->end_step, calls),
-			SYS_ARRAY(pipeline->links, 2 * (hosts + leaves)), SYS_ARRAY(pipeline->messages, room),
-			SYS_ARRAY(pipeline->arrivals, room) },
-		19);
+	pipeline->arrays =
+		sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(pipeline->leaf_of, hosts),
+							SYS_ARRAY(pipeline->leaf_hosts, leaves),
+							SYS_ARRAY(pipeline->leaders, segments * leaves),
+							SYS_ARRAY(pipeline->root, segments),
+							SYS_ARRAY(pipeline->root_leaf, segments),
+							SYS_ARRAY(pipeline->inputs, segments * leaves),
+							SYS_ARRAY(pipeline->sums, segments),
+							SYS_ARRAY(pipeline->missing, calls * hosts),
+							SYS_ARRAY(pipeline->through, calls * hosts),
+							SYS_ARRAY(pipeline->next, hosts),
+							SYS_ARRAY(pipeline->turns, hosts),
+							SYS_ARRAY(pipeline->is_sending, hosts * pipeline->abreast),
+							SYS_ARRAY(pipeline->had, hosts),
+							SYS_ARRAY(pipeline->hosts_had, calls),
+							SYS_ARRAY(pipeline->had_step, calls * hosts),
+							SYS_ARRAY(pipeline->end_step, calls),
+							SYS_ARRAY(pipeline->heard, hosts),
+							SYS_ARRAY(pipeline->waits, hosts),
+							SYS_ARRAY(pipeline->waiting, hosts * pipeline->in_flight),
+							SYS_ARRAY(pipeline->links, 2 * (hosts + leaves)),
+							SYS_ARRAY(pipeline->messages, room),
+							SYS_ARRAY(pipeline->unshared, room),
+							SYS_ARRAY(pipeline->arrivals, room) },
+				  23);
 	return pipeline->arrays ? 0 : -ENOMEM;
 }
 
@@ -473,13 +532,15 @@ static int set_up(struct pipeline *pipeline, const struct pipeline_engine *engin
 	pipeline->call_segments = (engine->call_bytes + bytes - 1) / bytes;
 	pipeline->call_count = max_u64(SEGMENTS_LEAST / pipeline->call_segments, WINDOWS * pipeline->calls);
 	pipeline->segment_count = pipeline->call_count * pipeline->call_segments;
-	pipeline->step_s = (double)bytes * loads.slowest_s_per_B / STEPS_OF_SEGMENT;
+	pipeline->in_flight = pipeline->calls * pipeline->call_segments;
+	pipeline->step_s = (double)bytes * loads.slowest_s_per_B / STEPS_OF_SEGMENT *
+			   (double)max_u64(pipeline->in_flight, SEGMENTS_FINE) / SEGMENTS_FINE;
 	for (size_t i = pipeline->group->member_count; i < pipeline->group->node_count; i++)
 		pipeline->is_served |= !pipeline->group->nodes[i].lost;
 	pipeline->abreast = PIPELINE_ABREAST;
 	if (pipeline->is_served)
-		pipeline->abreast = max_u64(1, (pipeline->calls * pipeline->call_segments + PIPELINE_ABREAST_PART / 2) /
-						       PIPELINE_ABREAST_PART);
+		pipeline->abreast = max_u64(1,
+					    (pipeline->in_flight + PIPELINE_ABREAST_PART / 2) / PIPELINE_ABREAST_PART);
 	r = make_arrays(pipeline);
 	if (r < 0)
 		return r;

@@ -37,7 +37,7 @@ struct pipeline_engine {
 struct pipeline_engine pipeline_engine_today(void);
 
 /*
- * Of a group of at least two hosts, whose links have rates (some of them, at least). Members of one host count as one. -EINVAL: it is none;
+ * Of a group of at least two hosts, those of members numbered first, whose links have rates (some of them, at least). Members of one host count as one. -EINVAL: it is none;
  * -ENOMEM.
  */
 int pipeline_find(const struct schedule_group *group, const struct pipeline_engine *engine, double *ret_s_per_B);
