@@ -97,7 +97,7 @@ class Net:
             lines.append("%s) exec ip netns exec %s env %s sh -c '%s; exec \"$@\"' sh \"$@\" ;;" %
                          (name, name, sets, self.before.get(name, ":")))
         lines += ["refused) echo 'Permission denied (publickey).' >&2; exit 255 ;;",
-                  "silent) exec sleep 1000 ;;",
+                  "silent) echo >%s; exec sleep 1000 ;;" % (self.folder / "begun"),
                   "noisy) echo 'Welcome!'; shift; exec ip netns exec %s %s \"$@\" ;;" % (self.names[0], TRIBUTARY),
                   "old) echo 'tributary: there is no command \"check\"' >&2; exit 2 ;;",
                   "endless) exec yes ;;",
@@ -416,6 +416,14 @@ class Hosts(Bench):
         self.assertEqual([h["name"] for h in whole["hosts"] if h["answers"]], ["a", "b", "hasty"])
         self.assertTrue(any(r["host"] == "b" and not r["error"] for r in whole["hosts"][0]["reaches"]))
 
+    def test_a_low_limit_of_files_stays(self):
+        net = self.pair()
+        net.wait()
+        done = subprocess.run(["setpriv", "--bounding-set=-sys_resource", "sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh",
+                               TRIBUTARY, "check", "--rsh", net.shell(), "a", "b"], capture_output=True, text=True,
+                              env={"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": LIBRARIES})
+        self.assertEqual((done.returncode, done.stderr), (OK, ""), done.stdout)
+
     def test_a_shell_that_greets_is_no_fault(self):
         self.pair()
         self.found(OK, hosts=("noisy", "b"))
@@ -433,7 +441,7 @@ class Hosts(Bench):
         net.wait()
         process = subprocess.Popen([TRIBUTARY, "check", "--timeout", "600", "--rsh", net.shell(), "silent", "a"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while not subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True).stdout:
+        while not (self.folder / "begun").exists():
             time.sleep(0.01)
         process.terminate()
         _, messages = process.communicate(timeout=60)

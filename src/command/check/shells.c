@@ -90,8 +90,9 @@ static void become(const char *rsh, const char *host, const char *program, int c
 	list[count++] = (char[]){ "--worker" };
 	list[count] = NULL;
 	signal(SIGPIPE, SIG_DFL);
+	setrlimit(RLIMIT_FSIZE, &messages_limit); /* it fails where a lower one is in force */
 	if (dup2(connection, STDIN_FILENO) < 0 || dup2(connection, STDOUT_FILENO) < 0 ||
-	    dup2(messages, STDERR_FILENO) < 0 || setrlimit(RLIMIT_FSIZE, &messages_limit) < 0)
+	    dup2(messages, STDERR_FILENO) < 0)
 		_exit(127);
 	execvp(list[0], list);
 	dprintf(STDERR_FILENO, "%s: %s\n", list[0], strerror(errno));
