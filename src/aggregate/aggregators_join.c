@@ -141,7 +141,8 @@ static void say_go(struct group_aggregators *aggregators, const struct member_wi
 
 		/* One that is lost does not become ready. */
 		(void)control_client_go(aggregators->aggregators[i].client, &go);
-		if (control_client_step(aggregators->aggregators[i].client, &aggregators->answer) == CONTROL_EVENT_DRAIN)
+		if (control_client_step(aggregators->aggregators[i].client, &aggregators->answer) ==
+		    CONTROL_EVENT_DRAIN)
 			aggregators->leaving |= aggregators_bit(i); /* it said so while others were waited for */
 	}
 }
@@ -244,9 +245,10 @@ static void say_unreached(const struct bootstrap *bootstrap, size_t index)
 	char name[128];
 
 	aggregators_name(bootstrap->group, index, name, sizeof(name));
-	log_warn("a group goes on without aggregator %s, which not all of its hosts reach: are the ports of its data open "
-		 "(TRIBUTARY_PORTS where it runs), not that of --listen alone?",
-		 name);
+	log_warn(
+		"a group goes on without aggregator %s, which not all of its hosts reach: are the ports of its data open "
+		"(TRIBUTARY_PORTS where it runs), not that of --listen alone?",
+		name);
 }
 
 /* At the coordinator: what the aggregators themselves say. */

@@ -201,10 +201,11 @@ static int check_wiring(struct bootstrap *bootstrap)
 		if (!first)
 			first = facts;
 		else if (facts->wiring != first->wiring)
-			return bootstrap_fail(bootstrap, EPROTO,
-					      "hosts %s and %s have different numbers of GPUs or network cards, or join them "
-					      "differently: NCCL's chains would not meet",
-					      first->host, facts->host);
+			return bootstrap_fail(
+				bootstrap, EPROTO,
+				"hosts %s and %s have different numbers of GPUs or network cards, or join them "
+				"differently: NCCL's chains would not meet",
+				first->host, facts->host);
 	}
 	return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether aggregation gains, and how much: the one answer for the plugin, its tuner and all commands. Of a large AllReduce (64 MiB and
- * more), by what every member knows; docs/design/aggregation.md, Gain, has the formula and how far it is to be trusted. Pure, and
- * the same bits on every machine and for every order of hosts and leaves.
+ * Whether and by how much aggregation speeds up a large AllReduce (64 MiB and more): the one answer
+ * for the plugin, its tuner and all commands, from facts that every member knows. The formula and
+ * its error are in docs/design/aggregation.md, "Gain". Pure; the same bits on every machine and for
+ * every order of hosts and leaves.
  */
 #ifndef TRIBUTARY_AGGREGATE_GAIN_H
 #define TRIBUTARY_AGGREGATE_GAIN_H
@@ -25,9 +26,9 @@ struct gain {
 };
 
 /*
- * order: hosts of the group in NCCL's order, or NULL for leaf by leaf, the best that there is. engine NULL: today's. Members of one host
- * count as one. Aggregators that are not lost are used, but for those that bring too little (schedule_leave_aggregators). -ENOMEM,
- * and all that is not known is 0.
+ * order: hosts of the group in NCCL's order; NULL: leaf by leaf, the best order. engine NULL:
+ * today's. Members of one host count as one. Aggregators that are not lost are used, except those
+ * that bring too little (schedule_leave_aggregators). Returns 0 or -ENOMEM; what is not known is 0.
  */
 int gain_find(const struct schedule_group *group, const uint16_t *order, const struct pipeline_engine *engine,
 	      struct gain *ret);
@@ -40,8 +41,9 @@ struct gain_job {
 	uint64_t rate_Bps;     /* of a host's cards, where the cluster does not say; 0: not known */
 };
 /*
- * The same of a job on as few leaves of the cluster as hold it, this host's first; 0 without a cluster, and of a job on more hosts than a
- * group may have. Where their number is not known: of as many as there are, and a group may have.
+ * The same for a job on as few leaves of the cluster as hold it, this host's first. 0: no cluster,
+ * or more hosts than a group may have. If the number of hosts is not known, all that a group may
+ * have count.
  */
 unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job);
 

@@ -166,9 +166,9 @@ struct operation {
 	size_t segment_count, next_segment, segments_done;
 	/* Segmented, in groups with aggregators (commit.c). */
 	uint64_t segmented_number;
-	uint32_t without;  /* bit i: aggregator i has no part in it, for a calibration */
-	bool commits;      /* it is done when all agree that it is */
-	bool poisoned;     /* some of its segments brought nothing */
+	uint32_t without; /* bit i: aggregator i has no part in it, for a calibration */
+	bool commits;     /* it is done when all agree that it is */
+	bool poisoned;    /* some of its segments brought nothing */
 	/* Roots that another aggregator may have lost, or that lack another's part; all with a part in those segments. */
 	uint32_t doubted, doubted_with;
 	uint8_t *kept;     /* the input, where the result overwrites the caller's */

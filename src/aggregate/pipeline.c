@@ -128,8 +128,9 @@ static void pass_on(struct pipeline *pipeline, enum kind kind, size_t segment, s
 }
 
 /*
- * A dissemination (commit.c): with each message a member tells the one twice as many places on that it has the call, and what it has
- * heard. So members begin the next call one after another. A few are open at a time; they end in order.
+ * A dissemination (commit.c): in each round a member sends to the one twice as many places on which
+ * members it knows to have the call. So members begin the next call one after another. A few commits
+ * are open at a time; they end in order.
  */
 static void commit(struct pipeline *pipeline, size_t call)
 {

@@ -22,7 +22,7 @@ enum {
 	/* A host's inputs on their way at once: so many or, to aggregators, this part of its segments in flight. */
 	PIPELINE_ABREAST = 16,
 	PIPELINE_ABREAST_PART = 4,
-	/* With aggregators: calls that are committed at a time (COMMIT_OPEN), and the bytes that a commit's message waits behind. */
+	/* With aggregators: calls committed at a time (COMMIT_OPEN); bytes that a commit's message waits behind. */
 	PIPELINE_COMMITS = 4,
 	PIPELINE_COMMIT_BEHIND_BYTES = 160 << 10,
 	PIPELINE_LATENCY_NS = 10000, /* from a message's last byte until it is passed on */
@@ -37,8 +37,8 @@ struct pipeline_engine {
 struct pipeline_engine pipeline_engine_today(void);
 
 /*
- * Of a group of at least two hosts, those of members numbered first, whose links have rates (some of them, at least). Members of one host count as one. -EINVAL: it is none;
- * -ENOMEM.
+ * The group has at least two hosts, those of members numbered first, and at least one link with a
+ * rate; else -EINVAL. Members of one host count as one. -ENOMEM.
  */
 int pipeline_find(const struct schedule_group *group, const struct pipeline_engine *engine, double *ret_s_per_B);
 

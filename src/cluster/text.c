@@ -154,8 +154,7 @@ int cluster_word_rate(const struct cluster_word *word, struct diag *diag, uint64
 		if (strlen(text) == word->bytes)
 			r = parse_rate(text, 1, CLUSTER_RATE_MAX, ret_Bps);
 	}
-	return r < 0 ? cluster_fail_expected(diag, word, PARSE_RATE_EXPECTED)
-		     : 0;
+	return r < 0 ? cluster_fail_expected(diag, word, PARSE_RATE_EXPECTED) : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- lists of hosts */

@@ -57,8 +57,8 @@ static void print_summary(const struct source *source, const struct topology_xml
 	command_say("%zu of NCCL's 256 nodes; %zu of %zu links measured%s%s%s; NCCL %s %s%s", report->node_count,
 		    measured, source->topology.link_count, source->profiled ? " (" : "",
 		    source->profiled ? source->profile_path : "", source->profiled ? ")" : "",
-		    measured ? "will be off by at most" : "reads their rates to within", units_rate(report->worst_error_Bps, off),
-		    measured ? " on what the file says" : "");
+		    measured ? "will be off by at most" : "reads their rates to within",
+		    units_rate(report->worst_error_Bps, off), measured ? " on what the file says" : "");
 	if (report->socket_Bps && answer_differs((double)report->socket_Bps / (double)report->nccl_socket_Bps))
 		command_say("between sockets NCCL takes %s, a constant of its own, instead of %s; `--sockets "
 			    "switches` gives it the rate, and changes classes of paths",

@@ -179,9 +179,10 @@ static void answer(const struct shown *shown, bool all, struct answer *ret)
 
 	*ret = (struct answer){ .text = "" };
 	if (!shown->count) {
-		answer_add(ret,
-			   "There is no record of a job of this user%s; `tributary doctor` names what stands in the way.",
-			   all ? "" : " on this host");
+		answer_add(
+			ret,
+			"There is no record of a job of this user%s; `tributary doctor` names what stands in the way.",
+			all ? "" : " on this host");
 		return;
 	}
 	last_s = shown->at[0]->process.start_s;

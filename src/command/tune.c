@@ -73,10 +73,11 @@ static void answer(const struct tuned *tuned, struct answer *ret)
 		}
 	}
 	if (answer_differs(best))
-		answer_add(ret, "With the tuner %s of %s should be %.2f times as fast, its largest gain",
-			   what[0], units_size((double)bytes[0], size), best);
+		answer_add(ret, "With the tuner %s of %s should be %.2f times as fast, its largest gain", what[0],
+			   units_size((double)bytes[0], size), best);
 	else
-		answer_add(ret, "No difference: without the tuner NCCL would choose as well for every collective and size");
+		answer_add(ret,
+			   "No difference: without the tuner NCCL would choose as well for every collective and size");
 	if (answer_differs(worst))
 		answer_add(ret, ", but %s of %s takes %.2f times as long", what[1], units_size((double)bytes[1], size),
 			   1 / worst);

@@ -113,8 +113,8 @@ void channels_predict(const struct channels *channels, bool believed, struct pre
 
 /* Whether NCCL has our collnet, and how many thousandths of the rate of NCCL's ring or tree it then has (aggregate/gain.h). */
 struct channels_collnet {
-	bool on;       /* --collnet, or the file promises a gain, as for `tributary env` and the plugin */
-	bool has_file; /* --cluster */
+	bool on;        /* --collnet, or the file promises a gain, as for `tributary env` and the plugin */
+	bool has_file;  /* --cluster */
 	bool loses_gdr; /* some NIC has GPUDirect RDMA, which NCCL does not use beside collnet */
 	unsigned gain_permille;
 };

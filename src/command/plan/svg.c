@@ -141,7 +141,8 @@ static void put_pips(const struct picture *picture)
 			double x = box->x + box->width - PIP_RADIUS - 6 - aside, y = box->y + PIP_RADIUS + 7;
 			char text[8];
 
-			fprintf(picture->out, "<g class=\"pip\"><circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"/>\n", x, y,
+			fprintf(picture->out,
+				"<g class=\"pip\"><circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"/>\n", x, y,
 				PIP_RADIUS, channels_flow_colour(i));
 			snprintf(text, sizeof(text), "%u", (unsigned)(place + 1));
 			picture_text(picture, x, y + 3.6, 10,

@@ -66,9 +66,11 @@ static void answer_slow(const struct report *report, struct answer *answer)
 
 	if (!slow)
 		return;
-	answer_add(answer, " The other ranks wait for %s%s%s, which spends %s in a collective of %s where they spend %s (median).",
-		   slow->name, *slow->host ? " on " : "", slow->host, time_words(report->slow_ns, own),
-		   report->groups[slow->group].name, time_words(report->others_ns, others));
+	answer_add(
+		answer,
+		" The other ranks wait for %s%s%s, which spends %s in a collective of %s where they spend %s (median).",
+		slow->name, *slow->host ? " on " : "", slow->host, time_words(report->slow_ns, own),
+		report->groups[slow->group].name, time_words(report->others_ns, others));
 	rank = rank_named(report, slow->name);
 	for (size_t i = 0; i < report->rank_count; i++)
 		if (&report->ranks[i] != rank && computing_part(&report->ranks[i]) > most)
@@ -388,8 +390,8 @@ json_t *report_json(const struct report *report)
 
 	make_answer(report, &first);
 	return json_pack("{so so ss so so so so so sI}", "before",
-			 report->before ? report_json(report->before) : json_null(), "answer", answer_json(&first), "source",
-			 report->has_traces ? "pytorch" : "inspector", "ranks", ranks_json(report), "exposed",
+			 report->before ? report_json(report->before) : json_null(), "answer", answer_json(&first),
+			 "source", report->has_traces ? "pytorch" : "inspector", "ranks", ranks_json(report), "exposed",
 			 report->has_traces ? exposed_json(report) : json_null(), "collectives",
 			 collectives_json(report), "members", members_json(report), "slowest",
 			 slow ? json_pack("{so so so sf sf}", "group", json_text(report->groups[slow->group].name),

@@ -89,7 +89,8 @@ static int add_aggregators(const struct command_call *call, struct simulate_fabr
 		return COMMAND_OK;
 	if (!simulation_next_item(&rest, each) || !simulation_next_item(&rest, rate) || *rest ||
 	    parse_u64(each, 1, 64, &count) < 0 || parse_rate(rate, 1, UINT64_C(1000000000000000), &rate_Bps) < 0)
-		return command_wrong_value(call, "aggregators", "how many on each leaf and the rate of each with its unit, as 1,400Gbit/s");
+		return command_wrong_value(call, "aggregators",
+					   "how many on each leaf and the rate of each with its unit, as 1,400Gbit/s");
 	r = simulate_fabric_add_aggregators(fabric, count, (double)rate_Bps);
 	return r < 0 ? command_failed(NULL, r, "the aggregators cannot be added") : COMMAND_OK;
 }

@@ -86,7 +86,7 @@ struct expect *expect_open(const char *from, const char *profile)
 		free(expect);
 		return NULL;
 	}
-	environment = params_from_environment(); /* NCCL's configuration files are read: it may have moved */
+	environment = params_from_environment();        /* NCCL's configuration files are read: it may have moved */
 	params_load(&environment, NULL, NULL, &params); /* source_load() said what is wrong with them */
 	(void)store_tuning_each(&params, take_table, expect, NULL);
 	if (!source_is_measured(&expect->source.topology))

@@ -138,9 +138,10 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 	tree_put_mode(found, "the old one\n", 0644);
 	unlink(kept);
 	assert_int_equal(link(found, kept), 0);
-	tree_put_mode(declared,
-		      "tributary-cluster 1\nswitch a\nhost host-0 leaf=a rate=125KB/s\nhost host-1 leaf=a rate=50MB/s\n",
-		      0644);
+	tree_put_mode(
+		declared,
+		"tributary-cluster 1\nswitch a\nhost host-0 leaf=a rate=125KB/s\nhost host-1 leaf=a rate=50MB/s\n",
+		0644);
 	/* What a user may have without asking is less than a host needs. */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
 	descriptors.rlim_cur = 5;

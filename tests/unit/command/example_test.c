@@ -62,9 +62,10 @@ static int run_line(const struct command *command)
 static void every_example_runs(void **state)
 {
 	/* No launcher or remote shell starts ranks, nobody writes metrics or answers, there is one host alone, the interfaces are the machine's own; and lint and doctor find something. */
-	static const struct command *const may_fail[] = { &command_bench,           &command_aggregators,     &command_check,
-							  &command_cluster_measure, &command_devices,
-							  &command_doctor,          &command_lint };
+	static const struct command *const may_fail[] = { &command_bench,   &command_aggregators,
+							  &command_check,   &command_cluster_measure,
+							  &command_devices, &command_doctor,
+							  &command_lint };
 
 	(void)state;
 	if (!program_path()[0] || !program_source()[0]) {
