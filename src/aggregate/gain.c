@@ -224,13 +224,14 @@ int gain_find(const struct schedule_group *group, const uint16_t *order, const s
 {
 	struct pipeline_engine today = pipeline_engine_today();
 	uint16_t host[SCHEDULE_NODES_MAX] = { 0 }, members[SCHEDULE_NODES_MAX];
-	struct schedule_group *groups = sys_zalloc(2 * sizeof(*groups)), *ordered = groups + 1;
+	struct schedule_group *groups = sys_zalloc(2 * sizeof(*groups)), *ordered;
 	double faster;
 	int r;
 
 	*ret = (struct gain){ .permille = 0 };
 	if (!groups)
 		return -ENOMEM;
+	ordered = groups + 1;
 	groups[0] = *group;
 	schedule_leave_aggregators(&groups[0]);
 	r = put_in_order(&groups[0], ordered, host);

@@ -176,8 +176,11 @@ static int scale(const struct amount *amount, uint64_t step, uint64_t *ret)
 	uint64_t factor = 1, value;
 	__uint128_t fraction;
 
-	for (const char *at = prefixes; amount->prefix && (at == prefixes || at[-1] != amount->prefix); at++)
+	for (const char *at = prefixes; amount->prefix; at++) {
 		factor *= step;
+		if (*at == amount->prefix)
+			break;
+	}
 	fraction = (__uint128_t)amount->billionths * factor / 1000000000;
 	if (__builtin_mul_overflow(amount->value, factor, &value) ||
 	    __builtin_add_overflow(value, (uint64_t)fraction, &value))

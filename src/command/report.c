@@ -64,11 +64,11 @@ static int compare(const char *list, struct report *before, struct report *repor
 	free(files);
 	if (status != COMMAND_OK)
 		return status;
-	if (!report_step_ns(before) || !report_step_ns(report))
+	if (report_step_ns(before) <= 0 || report_step_ns(report) <= 0)
 		return command_failed(NULL, 0,
 				      "--before compares steps, and the files %s have none: give traces in which "
 				      "prof.step() marks them",
-				      report_step_ns(before) ? "of now" : "before");
+				      report_step_ns(before) > 0 ? "of now" : "before");
 	report->before = before;
 	return COMMAND_OK;
 }

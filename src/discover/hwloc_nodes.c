@@ -58,7 +58,7 @@ static bool is_empty(const uint32_t *words, size_t count)
 
 void hwloc_set_read(const char *text, struct hwloc_set *set)
 {
-	struct hwloc_set read;
+	struct hwloc_set read = { .words = { 0 } };
 
 	if (read_words(text, read.words, HWLOC_NODE_WORDS) && !is_empty(read.words, HWLOC_NODE_WORDS))
 		*set = read;
@@ -136,7 +136,7 @@ static const struct hwloc_node *owner_of(const struct hwloc_node *node, const ui
 /* A node has cores where it has one that no node before it has. */
 static int find_owners(struct hwloc_nodes *nodes)
 {
-	const struct hwloc_node **owners = sys_zalloc(32 * HWLOC_CPU_WORDS * sizeof(*owners));
+	const struct hwloc_node **owners = sys_zalloc(32 * HWLOC_CPU_WORDS * sizeof(struct hwloc_node *));
 	uint32_t taken[HWLOC_CPU_WORDS] = { 0 };
 
 	if (!owners)
@@ -188,7 +188,7 @@ static void find_near(const struct hwloc_node *const *numbered, const struct hwl
 
 int hwloc_nodes_finish(struct hwloc_nodes *nodes, struct discover_tree *tree)
 {
-	const struct hwloc_node **numbered = sys_zalloc(32 * HWLOC_NODE_WORDS * sizeof(*numbered));
+	const struct hwloc_node **numbered = sys_zalloc(32 * HWLOC_NODE_WORDS * sizeof(struct hwloc_node *));
 	int r = numbered ? 0 : -ENOMEM;
 
 	if (nodes->count)

@@ -324,7 +324,7 @@ static uint64_t far_port_hash(json_t *says)
 
 	for (size_t i = 0; !id && i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		id = port_id(port, kinds[i]);
-	if (!port_id(port, "mac"))
+	if (!id || !port_id(port, "mac"))
 		return id && *id ? hash_text(HASH_START, id) : 0;
 	if (json_object_size(chassis) == 1) /* {"leaf1": {…}} */
 		chassis = json_object_iter_value(json_object_iter(chassis));

@@ -211,8 +211,10 @@ void doctor_unlike_links(struct doctor *doctor)
 		}
 		if (link->pci.generation && link->pci.lanes)
 			snprintf(slot, sizeof(slot), " (Gen%u x%u)", link->pci.generation, link->pci.lanes);
+		else if (link->pci.lanes)
+			snprintf(slot, sizeof(slot), " (x%u)", link->pci.lanes);
 		else
-			snprintf(slot, sizeof(slot), link->pci.lanes ? " (x%u)" : "", link->pci.lanes);
+			slot[0] = '\0';
 		doctor_add(doctor, DOCTOR_NOTE, topology->vertices[list[i].gpu].name,
 			   "the link from %s to %s%s carries %s GB/s, %.0f %% of the %s GB/s of other GPUs%s",
 			   topology->vertices[link->lower].name, topology->vertices[link->upper].name, slot,

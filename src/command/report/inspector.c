@@ -77,14 +77,14 @@ static int take_line(const struct report_inspector *inspector, struct report *re
 int report_inspector_take(struct report_inspector *inspector, struct report *report, const struct report_piece *piece,
 			  struct diag *diag)
 {
-	json_t **room = !strcmp(piece->key, "header")      ? &inspector->header
-			: !strcmp(piece->key, "metadata")  ? &inspector->metadata
-			: !strcmp(piece->key, "coll_perf") ? &inspector->performance
-							   : NULL;
+	json_t **room = !strcmp(piece->key, "header")     ? &inspector->header
+			: !strcmp(piece->key, "metadata") ? &inspector->metadata
+							  : &inspector->performance;
+	bool is_other = room == &inspector->performance && strcmp(piece->key, "coll_perf") != 0;
 	json_error_t error;
 	int r = 0;
 
-	if (piece->kind == REPORT_VALUE && room) {
+	if (piece->kind == REPORT_VALUE && !is_other) {
 		json_decref(*room);
 		*room = json_loadb(piece->text, piece->bytes, JSON_DECODE_ANY, &error);
 		if (!*room)

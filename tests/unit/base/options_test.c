@@ -75,7 +75,7 @@ static void what_is_wrong_is_said(void **state)
 static void a_collective_may_be_named_as_elsewhere(void **state)
 {
 	static const struct options_row choice[] = { { "collective", "allreduce|alltoall", "what runs", "allreduce" },
-						     { NULL } };
+						     { .name = NULL } };
 	static const char *const words[][2] = { { "--collective=all_reduce", "allreduce" },
 						{ "--collective=AllReduce", "allreduce" },
 						{ "--collective=alltoall_perf", "alltoall" },

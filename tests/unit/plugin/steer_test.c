@@ -89,7 +89,7 @@ static void the_providers_topology_stays(void **state)
 	int root = open(host->root, O_RDONLY | O_DIRECTORY);
 
 	assert_true(root >= 0);
-	tree_write(root, STEER_DEFAULT_TOPOLOGY + 1, "<system/>", strlen("<system/>"));
+	tree_write(root, &STEER_DEFAULT_TOPOLOGY[1], "<system/>", strlen("<system/>"));
 	close(root);
 	host_start_all(host, 4, NULL);
 	for (unsigned i = 0; i < 4; i++) {
