@@ -13,9 +13,9 @@ enum {
 	STEPS_OF_SEGMENT = 10, /* in the time that the busiest link takes for its part of a segment */
 	SEGMENTS_FINE = 16,    /* in flight; steps are longer by as much as there are more */
 	STEPS_MOST = 1 << 16,  /* 30 times what all take at the bound */
-	SEGMENTS_LEAST = 256,  /* that are looked at, in at least WINDOWS times the calls in flight */
+	SEGMENTS_LEAST = 256,  /* followed, in at least WINDOWS times the calls in flight */
 	WINDOWS = 12,
-	FILLING = 4,               /* the first calls, one of so many, only fill the links */
+	FILLING = 4,               /* the first quarter of the calls only fills the links */
 	FIXED_POINT = 1 << 16,     /* of a byte: a narrow uplink divides a few bytes a step among many */
 	ROUNDS = 8,                /* of fair sharing in a step */
 	NEARLY_SAME_PERCENT = 110, /* links whose shares differ by less are full in the same round */
@@ -47,7 +47,7 @@ struct arrival {
 };
 struct pipeline_link {
 	uint64_t carries, left,
-		share;  /* a step, in the unit of messages; of which nobody has yet; each of those without */
+		share;  /* in message units: a step's capacity, what is not yet assigned, a message's share */
 	uint32_t count; /* messages without their share */
 };
 
