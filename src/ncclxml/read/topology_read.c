@@ -75,28 +75,35 @@ static int read_cpu(struct ncclxml_reader *reader, struct ncclxml_element *eleme
 	return ncclxml_reader_link(reader, &link);
 }
 
-/* The CPUs of a machine are alike: what one lacks is what the first other one says that has it. */
+enum cpu_field { CPU_ARCHITECTURE, CPU_VENDOR, CPU_MODEL, CPU_FIELD_COUNT };
+
+static void complete_cpu(struct topology_cpu *to, const struct topology_cpu *from, enum cpu_field field)
+{
+	if (field == CPU_ARCHITECTURE && !to->architecture[0])
+		memcpy(to->architecture, from->architecture, sizeof(to->architecture));
+	if (strcmp(to->architecture, from->architecture) != 0)
+		return;
+	if (field == CPU_VENDOR && !to->vendor[0])
+		memcpy(to->vendor, from->vendor, sizeof(to->vendor));
+	if (field == CPU_MODEL && (to->family < 0 || to->model < 0) && !strcmp(to->vendor, from->vendor)) {
+		to->family = from->family;
+		to->model = from->model;
+	}
+}
+
+/*
+ * The CPUs of a machine are alike: what one lacks is what the first other one says that has it.  One field after the other, for
+ * a CPU may have its vendor from one that has its model from it.
+ */
 static void complete_cpus(struct ncclxml_reader *reader, const struct ncclxml_element *system)
 {
-	for (const struct ncclxml_element *a = system->first; a; a = a->next)
-		for (const struct ncclxml_element *b = system->first; b; b = b->next) {
-			struct topology_cpu *to, *from;
+	struct topology_vertex *vertices = reader->topology.vertices;
 
-			if (strcmp(a->name, "cpu") || strcmp(b->name, "cpu"))
-				continue;
-			to = &reader->topology.vertices[a->user].cpu;
-			from = &reader->topology.vertices[b->user].cpu;
-			if (!to->architecture[0])
-				memcpy(to->architecture, from->architecture, sizeof(to->architecture));
-			if (strcmp(to->architecture, from->architecture) != 0)
-				continue;
-			if (!to->vendor[0])
-				memcpy(to->vendor, from->vendor, sizeof(to->vendor));
-			if ((to->family < 0 || to->model < 0) && !strcmp(to->vendor, from->vendor)) {
-				to->family = from->family;
-				to->model = from->model;
-			}
-		}
+	for (enum cpu_field field = 0; field < CPU_FIELD_COUNT; field++)
+		for (const struct ncclxml_element *a = system->first; a; a = a->next)
+			for (const struct ncclxml_element *b = system->first; b; b = b->next)
+				if (!strcmp(a->name, "cpu") && !strcmp(b->name, "cpu"))
+					complete_cpu(&vertices[a->user].cpu, &vertices[b->user].cpu, field);
 }
 
 /* NCCL takes the constant of the CPU that sends. */

@@ -117,6 +117,10 @@ static void what_a_cpu_lacks_is_what_the_others_have(void **state)
 	assert_string_equal(cpu_of(&topology, "cpu3")->vendor, "");
 	assert_int_equal(link_between(&topology, "cpu0", "cpu1")->capacity[TOPOLOGY_UP].rate_Bps, GBPS(22));
 	topology_fini(&topology);
+	machine_read("<system version=\"1\"><cpu numaid=\"0\" vendor=\"GenuineIntel\"/>"
+		     "<cpu numaid=\"1\" familyid=\"6\" modelid=\"143\"/></system>", &topology);
+	assert_int_equal(cpu_of(&topology, "cpu0")->model, 143);
+	topology_fini(&topology);
 	machine_read("<system version=\"1\"><cpu numaid=\"0\"/><cpu numaid=\"1\"/></system>", &topology);
 	assert_string_equal(cpu_of(&topology, "cpu1")->architecture, "");
 	topology_fini(&topology);
