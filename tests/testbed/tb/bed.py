@@ -22,6 +22,7 @@ class Shape:
     """One direction of a link: the egress of its sending end."""
     rate_bps: int | None = None
     queue_bytes: int | None = None  # None: 1000 packets
+    flow_bps: tuple = ()            # the most that one flow gets; of several rates, each flow gets one
 
 
 @dataclasses.dataclass
@@ -282,6 +283,11 @@ class Reader:
             if way != "out":
                 link.in_.rate_bps = value
 
+    def do_flow(self, w):
+        value = () if w.accept("none") else w.convert("a rate, several (2Gbit,1Gbit) or 'none'", units.rates_bps)
+        for link in self.links(w):
+            link.out.flow_bps = value
+
     def do_buffer(self, w):
         value = w.convert("a size", units.size_bytes)
         for link in self.links(w):
@@ -368,7 +374,7 @@ class Reader:
     # -- the whole -----------------------------------------------------------------------------------------------
 
     STRUCTURE = {"hosts": do_hosts, "host": do_host, "rails": do_rails, "spine": do_spine, "leaf": do_leaf}
-    FACTS = {"leaf": do_leaf_hosts, "uplink": do_uplink, "rate": do_rate, "buffer": do_buffer, "queue": do_queue,
+    FACTS = {"leaf": do_leaf_hosts, "uplink": do_uplink, "rate": do_rate, "flow": do_flow, "buffer": do_buffer, "queue": do_queue,
              "burst": do_burst, "offload": do_offload, "segments": do_segments, "mtu": do_mtu, "order": do_order,
              "sysctl": do_sysctl, "congestion": do_congestion, "rto_min": do_rto_min, "shm": do_shm, "ipv6": do_ipv6,
              "cluster": do_cluster, "service": do_service, "aggregator": do_aggregator, "at": do_at}
@@ -421,6 +427,9 @@ class Reader:
         for link in bed.links():
             if not link.leaf:
                 raise BedError("%s:1:1: rail %d of %s is on no leaf" % (path, link.rail, link.host.name))
+            if link.out.flow_bps and link.out.rate_bps is None:
+                raise BedError("%s:1:1: flows of %s are capped, and its link has no rate: add 'rate R %s'"
+                               % (path, link.host.name, link.host.name))
         group = {s: s for s in bed.switches()}
 
         def root(s):

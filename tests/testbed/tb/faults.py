@@ -104,7 +104,7 @@ def apply(fault, net, ranks):
         for host, dev, shape in fault.devices:
             shape.rate_bps = fault.rate_bps
             space = net.hosts[host] if host else net.switch
-            space.batch("tc", ["class change dev %s parent 1: classid 1:1 %s" % (dev, network.htb(shape, net.bed))])
+            space.batch("tc", network.class_lines("change", dev, shape, net.bed))
     elif fault.kind == "partition":
         one, other = fault.sides
         net.switch.batch("tc", block_lines(one, other, net) + block_lines(other, one, net))

@@ -10,6 +10,10 @@ import uuid
 from . import spaces
 
 ETHERNET_HEADER = 14
+FLOW_CLASSES = 1024   # so many that 64 flows rarely share one
+OTHERS = 2            # the class, by its minor number, of frames that are of no flow
+FIRST_FLOW = 3
+LEAST_BPS = 8000      # what a class of flows has for itself; the rest it borrows from the port
 
 
 class Net:
@@ -42,12 +46,27 @@ class Net:
             space.close()
 
 
-def htb(shape, bed):
+def htb(bed, rate_bps, ceil_bps):
     """The words of an HTB class. Without a quantum HTB derives an absurd one from high rates and complains."""
     packet = bed.mtu + ETHERNET_HEADER
-    burst = max(int(shape.rate_bps / 8 * bed.burst_s), 2 * packet)
+    burst, cburst = (max(int(bps / 8 * bed.burst_s), 2 * packet) for bps in (rate_bps, ceil_bps))
     return "htb rate %dbit ceil %dbit burst %d cburst %d quantum %d" % (
-        shape.rate_bps, shape.rate_bps, burst, burst, max(packet, 1600))
+        rate_bps, ceil_bps, burst, cburst, max(packet, 1600))
+
+
+def leaf_rates(shape):
+    """{minor number: the most it gets} of the classes below that of the port: for frames of no flow, and for flows."""
+    if not shape.flow_bps:
+        return {}
+    flows = {FIRST_FLOW + i: shape.flow_bps[i % len(shape.flow_bps)] for i in range(FLOW_CLASSES)}
+    return {OTHERS: shape.rate_bps, **flows}
+
+
+def class_lines(verb, dev, shape, bed):
+    """tc commands that add or change the classes of a device."""
+    return ["class %s dev %s parent 1: classid 1:1 %s" % (verb, dev, htb(bed, shape.rate_bps, shape.rate_bps))] + [
+        "class %s dev %s parent 1:1 classid 1:%x %s" % (verb, dev, minor, htb(bed, LEAST_BPS, bps))
+        for minor, bps in leaf_rates(shape).items()]
 
 
 def shape_lines(dev, shape, bed):
@@ -55,9 +74,29 @@ def shape_lines(dev, shape, bed):
     if shape.rate_bps is None:
         return []
     queue = "pfifo limit 1000" if shape.queue_bytes is None else "bfifo limit %d" % shape.queue_bytes
-    return ["qdisc add dev %s root handle 1: htb default 1" % dev,
-            "class add dev %s parent 1: classid 1:1 %s" % (dev, htb(shape, bed)),
-            "qdisc add dev %s parent 1:1 handle 10: %s" % (dev, queue)]
+    leaves = list(leaf_rates(shape)) or [1]
+    lines = ["qdisc add dev %s root handle 1: htb default %x" % (dev, leaves[0])] + class_lines("add", dev, shape, bed)
+    lines += ["qdisc add dev %s parent 1:%x %s" % (dev, minor, queue) for minor in leaves]
+    if len(leaves) > 1:
+        lines.append("filter add dev %s parent 1: protocol all bpf bytecode \"%s\""
+                     % (dev, hash_program(len(leaves) - 1)))
+    return lines
+
+
+def hash_program(classes):
+    """Classic BPF, as tc takes it: the class of a frame of TCP or UDP by its two ports; 0 for other frames.
+
+    Half the sum of the ports: the kernel gives connections to one peer even ports that lie close together, so these are
+    of different classes.
+    """
+    code = ["40 0 0 12", "21 0 6 2048",                            # the EtherType; IPv4?
+            "48 0 0 23", "21 1 0 6", "21 0 %d 17",                 # TCP or UDP?
+            "177 0 0 14", "64 0 0 14", "5 0 0 5",                  # both ports, behind a header of its own length
+            "21 0 %d 34525", "48 0 0 20", "21 1 0 6", "21 0 %d 17", "32 0 0 54",  # the same of IPv6
+            "36 0 0 65537", "116 0 0 17",                          # the sum in the upper half, less its last bit
+            "148 0 0 %d" % classes, "4 0 0 %d" % (0x10000 + FIRST_FLOW), "22 0 0 0"]  # 1:minor
+    code = [line % (len(code) - i - 1) if "%d" in line else line for i, line in enumerate(code)]
+    return ",".join([str(len(code) + 1)] + code + ["6 0 0 0"])
 
 
 def next_hops(bed):

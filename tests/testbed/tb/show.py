@@ -10,8 +10,9 @@ def plural(n, word, words=None):
 def shape(s):
     if s.rate_bps is None:
         return "unshaped"
-    return "%s, %s" % (units.show_rate(s.rate_bps),
-                       "1000 packets" if s.queue_bytes is None else units.show_size(s.queue_bytes))
+    words = [units.show_rate(s.rate_bps), "1000 packets" if s.queue_bytes is None else units.show_size(s.queue_bytes)]
+    words += ["a flow " + " or ".join(map(units.show_rate, s.flow_bps))] if s.flow_bps else []
+    return ", ".join(words)
 
 
 def picture(bed):

@@ -22,6 +22,11 @@ def rate_bps(text):
     return value
 
 
+def rates_bps(text):
+    """One rate or several: 400Mbit,200Mbit."""
+    return tuple(rate_bps(part) for part in text.split(","))
+
+
 def size_bytes(text):
     """Bytes: 100KB, 64KiB."""
     value = round(_parse(text, SIZE, "size such as 100KB or 64KiB"))
