@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The test-bed's own tests. Exit 0, 1, or 77 when the kernel refused a part (which is named)."""
+import collections
 import functools
 import json
 import os
@@ -163,6 +164,8 @@ class Parsing(unittest.TestCase):
                 ("hosts 2\nleaf a h0\n", 1, 1, "h1 is on no leaf"),
                 ("hosts 2\nleaf a h0\nleaf b h1\n", 1, 1, "an uplink is missing"),
                 ("hosts 1\nleaf a h0\nspine s\nuplink a s\nuplink s a\n", 1, 1, "closes a loop"),
+                ("hosts 2\nleaf a h0\nleaf b h1\nuplink a b rate 1Gbit paths 65\n", 4, 29, "from 1 to 64"),
+                ("hosts 2\nleaf a h0\nleaf b h1\nuplink a b paths 4\n", 1, 1, "no rate that they share"),
                 ("hosts 1\nleaf a h0\nuplink a z\n", 3, 10, "no leaf or spine 'z'"),
                 ("hosts 2\nat 1s rate 1Gbit\n", 2, 12, "has none to change"),
                 ("hosts 2\nat 1s partition h0 from h0\n", 2, 25, "two groups"),
@@ -246,7 +249,31 @@ class Parsing(unittest.TestCase):
             self.assertEqual(self.bpf(words[1:], bytes.fromhex(mac.replace(":", ""))), verdict)
 
     def test_flows_are_hashed_to_classes_by_their_ports(self):
-        words = net.hash_program(net.FLOW_CLASSES).split(",")
+        minor = self.hashed(net.FLOW_CLASSES, net.SPREAD)
+        near = [minor(0x800, 20, 6, 40000 + 2 * i, 5000) for i in range(net.FLOW_CLASSES)]
+        self.assertEqual(set(near), set(range(net.FIRST_FLOW, net.FIRST_FLOW + net.FLOW_CLASSES)))
+        for other in ((0x800, 24, 6), (0x800, 20, 17), (0x86dd, 40, 6), (0x86dd, 40, 17)):
+            self.assertEqual(minor(*other, 40006, 5000), near[3], other)
+        self.assertEqual(minor(0x800, 20, 6, 65535, 65535), net.FIRST_FLOW + 65534 // 2 % net.FLOW_CLASSES)
+        for other in ((0x800, 20, 1), (0x86dd, 40, 58), (0x806, 28, 6)):
+            self.assertEqual(minor(*other, 40006, 5000), 0, other)
+
+    def test_paths_are_taken_as_by_chance(self):
+        minor = self.hashed(4, net.MIXED)
+        of = collections.Counter(minor(0x800, 20, 6, 40000 + 2 * i, 5000) - net.FIRST_FLOW for i in range(4000))
+        self.assertEqual(sorted(of), [0, 1, 2, 3])
+        self.assertTrue(all(900 < n < 1100 for n in of.values()), of)
+        # Four flows that follow each other are on four paths in 4! / 4^4 = 9 % of all cases.
+        four = [len({minor(0x800, 20, 6, 32768 + 8 * i + 2 * k, 5000) for k in range(4)}) for i in range(3000)]
+        self.assertTrue(0.08 < four.count(4) / len(four) < 0.11, four.count(4))
+        b = bed.parse("x.bed", "hosts 2\nleaf a h0\nleaf b h1\nuplink a b rate 1Gbit 200Mbit paths 4\n")
+        self.assertEqual([list(net.leaf_rates(s).values()) for s in (b.uplinks[0].ab, b.uplinks[0].ba)],
+                         [[10**9] + [25 * 10**7] * 4, [2 * 10**8] + [5 * 10**7] * 4])
+        self.assertIn("out 1Gbit, 1MB, 4 paths", "\n".join(show.picture(b)))
+
+    def hashed(self, classes, mixer):
+        """The class, as tc finds it, of (EtherType, bytes of the IP header, protocol, source port, destination port)."""
+        words = net.hash_program(classes, mixer).split(",")
         self.assertEqual(int(words[0]), len(words) - 1)
 
         def minor(ethertype, header, protocol, sport, dport):
@@ -256,13 +283,7 @@ class Parsing(unittest.TestCase):
             ports = sport.to_bytes(2, "big") + dport.to_bytes(2, "big")
             verdict = self.bpf(words[1:], bytes(12) + ethertype.to_bytes(2, "big") + ip + ports + bytes(20))
             return verdict and verdict - 0x10000
-        near = [minor(0x800, 20, 6, 40000 + 2 * i, 5000) for i in range(net.FLOW_CLASSES)]
-        self.assertEqual(set(near), set(range(net.FIRST_FLOW, net.FIRST_FLOW + net.FLOW_CLASSES)))
-        for other in ((0x800, 24, 6), (0x800, 20, 17), (0x86dd, 40, 6), (0x86dd, 40, 17)):
-            self.assertEqual(minor(*other, 40006, 5000), near[3], other)
-        self.assertEqual(minor(0x800, 20, 6, 65535, 65535), net.FIRST_FLOW + 65534 // 2 % net.FLOW_CLASSES)
-        for other in ((0x800, 20, 1), (0x86dd, 40, 58), (0x806, 28, 6)):
-            self.assertEqual(minor(*other, 40006, 5000), 0, other)
+        return minor
 
     def test_unequal_flows_are_dealt_to_the_classes_in_turn(self):
         b = bed.parse("x.bed", "hosts 2\nrate 2Gbit\nflow 400Mbit,50Mbit h0\n")
@@ -289,8 +310,10 @@ class Parsing(unittest.TestCase):
                 pc += jt if a == k else jf
             elif code in (0x06, 0x16):
                 return k if code == 0x06 else a
+            elif code == 0x07:
+                x = a
             else:
-                a = {0x24: a * k, 0x74: a >> k, 0x94: a % (k or 1), 0x04: a + k}[code] & 0xffffffff
+                a = {0x24: a * k, 0x74: a >> k, 0x94: a % (k or 1), 0x04: a + k, 0xac: a ^ x}[code] & 0xffffffff
 
     def test_examples_parse_and_have_a_picture(self):
         examples = [f for f in os.listdir(HERE) if f.endswith(".bed")]
@@ -373,6 +396,15 @@ class Running(unittest.TestCase):
         text = PAIR + "flow 10Mbit\n"
         sums = []
         while len(sums) < 10 and max(sums, default=0) <= 20e6:  # a busy machine may not get there at once
+            fastest, together = self.flow_rates(text, 6, 400_000)
+            self.assertLess(fastest, 1.15 * 10e6)
+            sums.append(together)
+        self.assertGreater(max(sums), 20e6)
+
+    def test_a_flow_gets_one_path_and_several_more(self):
+        text = "hosts 2\nleaf a h0\nleaf b h1\nuplink a b rate 80Mbit paths 8\noffload off\n"
+        sums = []
+        while len(sums) < 10 and max(sums, default=0) <= 20e6:
             fastest, together = self.flow_rates(text, 6, 400_000)
             self.assertLess(fastest, 1.15 * 10e6)
             sums.append(together)

@@ -23,6 +23,7 @@ class Shape:
     rate_bps: int | None = None
     queue_bytes: int | None = None  # None: 1000 packets
     flow_bps: tuple = ()            # the most that one flow gets; of several rates, each flow gets one
+    paths: int = 1                  # links of equal rate that flows are hashed to
 
 
 @dataclasses.dataclass
@@ -266,12 +267,15 @@ class Reader:
             self.bed.uplinks += same
         up = same[0]
         while w.more():
-            if w.choice("rate", "buffer") == "rate":
+            what = w.choice("rate", "buffer", "paths")
+            if what == "rate":
                 up.ab.rate_bps = up.ba.rate_bps = w.convert("a rate", units.rate_bps)
-                if w.peek() not in (None, "buffer"):
+                if (w.peek() or "b")[0].isdigit():
                     up.ba.rate_bps = w.convert("a rate", units.rate_bps)
-            else:
+            elif what == "buffer":
                 up.ab.queue_bytes = up.ba.queue_bytes = w.convert("a size", units.size_bytes)
+            else:
+                up.ab.paths = up.ba.paths = w.convert("a number of paths", units.count, 1, 64)
 
     def do_rate(self, w):
         value = None if w.accept("none") else w.convert("a rate or 'none'", units.rate_bps)
@@ -436,6 +440,9 @@ class Reader:
             return s if group[s] == s else root(group[s])
 
         for up in bed.uplinks:
+            if up.ab.paths > 1 and up.ab.rate_bps is None:
+                raise BedError("%s:1:1: the uplink %s %s has paths, and no rate that they share: add 'rate R'"
+                               % (path, up.a, up.b))
             if root(up.a) == root(up.b):
                 raise BedError("%s:1:1: the uplink %s %s closes a loop" % (path, up.a, up.b))
             group[root(up.a)] = root(up.b)

@@ -56,10 +56,11 @@ def htb(bed, rate_bps, ceil_bps):
 
 def leaf_rates(shape):
     """{minor number: the most it gets} of the classes below that of the port: for frames of no flow, and for flows."""
-    if not shape.flow_bps:
-        return {}
-    flows = {FIRST_FLOW + i: shape.flow_bps[i % len(shape.flow_bps)] for i in range(FLOW_CLASSES)}
-    return {OTHERS: shape.rate_bps, **flows}
+    if shape.paths > 1:
+        rates = [shape.rate_bps // shape.paths] * shape.paths
+    else:
+        rates = [shape.flow_bps[i % len(shape.flow_bps)] for i in range(FLOW_CLASSES)] if shape.flow_bps else []
+    return {OTHERS: shape.rate_bps, **dict(enumerate(rates, FIRST_FLOW))} if rates else {}
 
 
 def class_lines(verb, dev, shape, bed):
@@ -79,22 +80,24 @@ def shape_lines(dev, shape, bed):
     lines += ["qdisc add dev %s parent 1:%x %s" % (dev, minor, queue) for minor in leaves]
     if len(leaves) > 1:
         lines.append("filter add dev %s parent 1: protocol all bpf bytecode \"%s\""
-                     % (dev, hash_program(len(leaves) - 1)))
+                     % (dev, hash_program(len(leaves) - 1, SPREAD if shape.paths == 1 else MIXED)))
     return lines
 
 
-def hash_program(classes):
-    """Classic BPF, as tc takes it: the class of a frame of TCP or UDP by its two ports; 0 for other frames.
+# Of the 32 bits of both ports. SPREAD: half of their sum; the kernel gives connections to one peer even ports that lie close
+# together, so these are of different classes. MIXED: as by chance, as switches hash.
+SPREAD = ["36 0 0 65537", "116 0 0 17"]
+MIXED = ["7 0 0 0", "116 0 0 16", "172 0 0 0", "36 0 0 2654435761", "7 0 0 0", "116 0 0 15", "172 0 0 0",
+         "36 0 0 2246822519", "116 0 0 16"]
 
-    Half the sum of the ports: the kernel gives connections to one peer even ports that lie close together, so these are
-    of different classes.
-    """
+
+def hash_program(classes, mixer):
+    """Classic BPF, as tc takes it: the class of a frame of TCP or UDP by its two ports; 0 for other frames."""
     code = ["40 0 0 12", "21 0 6 2048",                            # the EtherType; IPv4?
             "48 0 0 23", "21 1 0 6", "21 0 %d 17",                 # TCP or UDP?
             "177 0 0 14", "64 0 0 14", "5 0 0 5",                  # both ports, behind a header of its own length
             "21 0 %d 34525", "48 0 0 20", "21 1 0 6", "21 0 %d 17", "32 0 0 54",  # the same of IPv6
-            "36 0 0 65537", "116 0 0 17",                          # the sum in the upper half, less its last bit
-            "148 0 0 %d" % classes, "4 0 0 %d" % (0x10000 + FIRST_FLOW), "22 0 0 0"]  # 1:minor
+            *mixer, "148 0 0 %d" % classes, "4 0 0 %d" % (0x10000 + FIRST_FLOW), "22 0 0 0"]  # 1:minor
     code = [line % (len(code) - i - 1) if "%d" in line else line for i, line in enumerate(code)]
     return ",".join([str(len(code) + 1)] + code + ["6 0 0 0"])
 

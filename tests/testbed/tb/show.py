@@ -12,6 +12,7 @@ def shape(s):
         return "unshaped"
     words = [units.show_rate(s.rate_bps), "1000 packets" if s.queue_bytes is None else units.show_size(s.queue_bytes)]
     words += ["a flow " + " or ".join(map(units.show_rate, s.flow_bps))] if s.flow_bps else []
+    words += [plural(s.paths, "path")] if s.paths > 1 else []
     return ", ".join(words)
 
 
