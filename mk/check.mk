@@ -47,7 +47,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(fuzz_args)
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC='\''$(CC)'\'' $(g)') \
-	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'!testbed=$(TESTBED_CHECK)')))
+	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'!testbed=TB_RELAY='\''$(abspath $(O))/perf/relay'\'' $(TESTBED_CHECK)')))
 
 # What plugins are compared with, with threads of its own and without: every message right.
 peer_run = $(O)/perf/p2p --spawn --verify --pairs 1 --seconds 0.05 --sizes 1,128,129,64K,1M --plugin $(O)/perf/libnccl-net-sockets.so

@@ -132,6 +132,37 @@ if os.environ["RANK"] == "1":
         s.sendto(bytes(1000), (peers[0], 9))
 """
 
+ROUND_TRIPS = """
+import os, socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((os.environ["TB_ADDR"], 5000))
+for i in range(%d):
+    if os.environ["RANK"] == "0":
+        s.sendto(*s.recvfrom(9))
+    else:
+        s.settimeout(0.1)
+        while True:  # the first may come before the other end does
+            began = time.monotonic()
+            s.sendto(b"%%d" %% i, (os.environ["TB_PEERS"].split(",")[0], 5000))
+            try:
+                s.recv(9)
+                break
+            except TimeoutError:
+                pass
+        print("%%.6f" %% (time.monotonic() - began))
+"""
+
+FAR = "hosts 2\nleaf a h0\nleaf b h1\noffload off\n"
+
+
+def splitmix64(seed):
+    """The generator of src/base/random.h."""
+    while True:
+        seed = (seed + 0x9e3779b97f4a7c15) % 2**64
+        z = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+        z = (z ^ z >> 27) * 0x94d049bb133111eb % 2**64
+        yield z ^ z >> 31
+
 
 def column(text):
     """Where the parser points: (line, column, message)."""
@@ -165,6 +196,10 @@ class Parsing(unittest.TestCase):
                 ("hosts 2\nleaf a h0\nleaf b h1\n", 1, 1, "an uplink is missing"),
                 ("hosts 1\nleaf a h0\nspine s\nuplink a s\nuplink s a\n", 1, 1, "closes a loop"),
                 ("hosts 2\nleaf a h0\nleaf b h1\nuplink a b rate 1Gbit paths 65\n", 4, 29, "from 1 to 64"),
+                ("hosts 2\nleaf a h0\nleaf b h1\nuplink a b loss 0.1\n", 4, 17, "not a share such as 0.1%"),
+                ("hosts 2\nleaf a h0\nleaf b h1\nuplink a b loss 101%\n", 4, 17, "above 100%"),
+                ("hosts 2\nleaf a h0\nleaf b h1\nuplink a b delay 5m\n", 4, 18, "not a time"),
+                ("hosts 1\nleaf relay0a h0\n", 2, 6, "uses itself"),
                 ("hosts 2\nleaf a h0\nleaf b h1\nuplink a b paths 4\n", 1, 1, "no rate that they share"),
                 ("hosts 1\nleaf a h0\nuplink a z\n", 3, 10, "no leaf or spine 'z'"),
                 ("hosts 2\nat 1s rate 1Gbit\n", 2, 12, "has none to change"),
@@ -270,6 +305,8 @@ class Parsing(unittest.TestCase):
         self.assertEqual([list(net.leaf_rates(s).values()) for s in (b.uplinks[0].ab, b.uplinks[0].ba)],
                          [[10**9] + [25 * 10**7] * 4, [2 * 10**8] + [5 * 10**7] * 4])
         self.assertIn("out 1Gbit, 1MB, 4 paths", "\n".join(show.picture(b)))
+        b = bed.parse("x.bed", FAR + "uplink a b delay 5ms loss 0.1%\n")
+        self.assertEqual("\n".join(show.picture(b)).count("  one way 5ms, loses 0.1%\n"), 2)
 
     def hashed(self, classes, mixer):
         """The class, as tc finds it, of (EtherType, bytes of the IP header, protocol, source port, destination port)."""
@@ -409,6 +446,38 @@ class Running(unittest.TestCase):
             self.assertLess(fastest, 1.15 * 10e6)
             sums.append(together)
         self.assertGreater(max(sums), 20e6)
+
+    def run_far(self, uplink, script):
+        """The report and the output of a run over an uplink with a relay."""
+        if not os.access(os.environ.get("TB_RELAY", net.RELAY), os.X_OK):
+            self.skipTest("the relay is not built: make")
+        status, out, err, report = self.run_bed(FAR + "uplink a b %s\n" % uplink, [sys.executable, "-c", script],
+                                                "--timeout", "60", "--no-prefix")
+        self.assertEqual((status, report and report["warnings"]), (0, []), err)
+        return report, out
+
+    def test_delay_is_never_shorter_and_each_way(self):
+        times_s = []
+        while len(times_s) < 200 and min(times_s, default=1) > 0.06:  # a busy machine may not get there at once
+            times_s += map(float, self.run_far("delay 20ms", ROUND_TRIPS % 20)[1].split())
+            self.assertGreaterEqual(min(times_s), 0.04)
+        self.assertLess(min(times_s), 0.06)
+
+    def test_loss_is_that_of_its_share_and_each_way_has_its_own(self):
+        for sender, ends, seed in ((1, ("b", "a", "h0"), 1), (0, ("a", "b", "h1"), 0)):
+            script = DATAGRAMS.replace('"1"', '"%d"' % sender).replace("peers[0]", "peers[%d]" % (1 - sender)) % 500
+            report, _ = self.run_far("loss 10%", script)
+            lost = sum(draw < 0.1 * 2**64 for draw, _ in zip(splitmix64(seed), range(500)))
+            self.assertTrue(30 < lost < 70)
+            uplink, last = self.link(report, *ends[:2]), self.link(report, *ends[1:])
+            self.assertEqual((uplink["packets"], uplink["filtered"], last["packets"]), (500, lost, 500 - lost))
+
+    def test_a_relay_that_is_not_there_is_named(self):
+        command = self.command(FAR + "uplink a b delay 1ms\n", ["true"])
+        done = subprocess.run(command, env=dict(os.environ, TB_RELAY="/no/relay"), stderr=subprocess.PIPE, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("delay and loss need the relay, /no/relay: No such file or directory: run make", done.stderr)
 
     def test_a_datagram_is_counted_to_the_byte(self):
         status, _, err, report = self.run_bed(PAIR, [sys.executable, "-c", DATAGRAMS % 7])

@@ -74,6 +74,13 @@ class Uplink:
     index: int
     ab: Shape
     ba: Shape
+    delay_s: float = 0.0
+    loss: float = 0.0
+
+    @property
+    def relays(self):
+        """The interfaces that a relay stands between; without one the two ports are one cable."""
+        return ("relay%da" % self.index, "relay%db" % self.index) if self.delay_s or self.loss else None
 
     def ends(self):
         """(switch, its port, shape of that port's egress), one for each end."""
@@ -177,7 +184,7 @@ class Reader:
         name = w.next("a name")
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", name) or name in ("all", "rail", "out", "in", "from", "lo"):
             w.fail("'%s' cannot be a name (letters, digits and '-', no keyword)" % name)
-        if re.fullmatch(r"(eth|up)\d+[ab]?", name):
+        if re.fullmatch(r"(eth|up|relay)\d+[ab]?", name):
             w.fail("'%s' is a name the test-bed uses itself" % name)
         if len(name) > IF_NAME_MAX - 3:
             w.fail("the name '%s' is longer than %d" % (name, IF_NAME_MAX - 3))
@@ -267,13 +274,17 @@ class Reader:
             self.bed.uplinks += same
         up = same[0]
         while w.more():
-            what = w.choice("rate", "buffer", "paths")
+            what = w.choice("rate", "buffer", "paths", "delay", "loss")
             if what == "rate":
                 up.ab.rate_bps = up.ba.rate_bps = w.convert("a rate", units.rate_bps)
                 if (w.peek() or "b")[0].isdigit():
                     up.ba.rate_bps = w.convert("a rate", units.rate_bps)
             elif what == "buffer":
                 up.ab.queue_bytes = up.ba.queue_bytes = w.convert("a size", units.size_bytes)
+            elif what == "delay":
+                up.delay_s = w.convert("a time", units.time_s)
+            elif what == "loss":
+                up.loss = w.convert("a share", units.share)
             else:
                 up.ab.paths = up.ba.paths = w.convert("a number of paths", units.count, 1, 64)
 

@@ -20,10 +20,10 @@ def _read(space):
 
 def snapshot(net):
     tables = {name: _read(space) for name, space in [(None, net.switch)] + list(net.hosts.items())}
-    rows = []
+    rows, relayed = [], net.relayed()
     for sender, receiver, rail, space, dev, shape in net.egresses():
         table = tables[space.name if space is not net.switch else None]
-        filtered = _filtered(net, tables[None], sender, rail)
+        filtered = relayed.get((sender, receiver), (0, 0))[0] + _filtered(net, tables[None], sender, rail)
         rows.append((sender, receiver, rail, shape.rate_bps, table[dev][:3], filtered))
     return rows
 

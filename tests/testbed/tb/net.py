@@ -5,10 +5,13 @@ Addresses, neighbours and the bridges' tables are static, and IPv6 is off unless
 own traffic crosses a link, so the counters are exact and a run starts without ARP.
 """
 import os
+import struct
+import subprocess
 import uuid
 
 from . import spaces
 
+RELAY = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, "build", "perf", "relay"))
 ETHERNET_HEADER = 14
 FLOW_CLASSES = 1024   # so many that 64 flows rarely share one
 OTHERS = 2            # the class, by its minor number, of frames that are of no flow
@@ -25,6 +28,7 @@ class Net:
         self.hosts = {}
         self.warnings = []
         self.congestion = {}
+        self.relays = []  # (uplink, descriptor of the counters of its relay)
         self.clsact, self.blocked = set(), set()  # switch ports with a clsact qdisc; those a partition filters
 
     def warn(self, text):
@@ -40,6 +44,14 @@ class Net:
             (a, port_a, ab), (b, port_b, ba) = up.ends()
             yield a, b, None, self.switch, port_a, ab
             yield b, a, None, self.switch, port_b, ba
+
+    def relayed(self):
+        """{(from, to): (packets lost, packets missed)} of the uplinks that have relays."""
+        found = {}
+        for up, fd in self.relays:
+            counts = struct.unpack("4Q", os.pread(fd, 32, 0))
+            found[up.a, up.b], found[up.b, up.a] = counts[:2], counts[2:]
+        return found
 
     def close(self):
         for space in self.hosts.values():
@@ -84,8 +96,8 @@ def shape_lines(dev, shape, bed):
     return lines
 
 
-# Of the 32 bits of both ports. SPREAD: half of their sum; the kernel gives connections to one peer even ports that lie close
-# together, so these are of different classes. MIXED: as by chance, as switches hash.
+# What is made of the 32 bits of both ports. SPREAD: half of their sum; the kernel gives connections to one peer even
+# ports that lie close together, so these are of different classes. MIXED: as by chance, as switches hash.
 SPREAD = ["36 0 0 65537", "116 0 0 17"]
 MIXED = ["7 0 0 0", "116 0 0 16", "172 0 0 0", "36 0 0 2654435761", "7 0 0 0", "116 0 0 15", "172 0 0 0",
          "36 0 0 2246822519", "116 0 0 16"]
@@ -136,7 +148,10 @@ def switch_lines(bed, host_fds):
         lines += ["link add name %s type bridge stp_state 0 mcast_snooping 0" % switch, "link set dev %s up" % switch]
     for up in bed.uplinks:
         (a, port_a, _), (b, port_b, _) = up.ends()
-        lines.append("link add name %s mtu %d type veth peer name %s mtu %d" % (port_a, bed.mtu, port_b, bed.mtu))
+        cables = zip((port_a, port_b), up.relays) if up.relays else [(port_a, port_b)]
+        lines += ["link add name %s mtu %d type veth peer name %s mtu %d" % (end, bed.mtu, other, bed.mtu)
+                  for end, other in cables]
+        lines += ["link set dev %s up" % relay for relay in up.relays or ()]
         lines += ["link set dev %s master %s up" % end for end in ((port_a, a), (port_b, b))]
     for link in bed.links():
         lines.append("link add name %s mtu %d type veth peer name %s address %s mtu %d netns /proc/self/fd/%d"
@@ -195,11 +210,15 @@ def build(bed):
     net.switch.batch("bridge", ["link set dev %s learning off flood off mcast_flood off bcast_flood off" % port
                                 for port in ports])
     net.switch.batch("bridge", table_lines(bed))
-    _offload(net.switch, ports, bed)
+    _offload(net.switch, ports, bed.offload)
+    for up in bed.uplinks:
+        if up.relays:
+            _offload(net.switch, [port for _, port, _ in up.ends()], {"tso": "off", "gso": "off", "tx": "off"})
+            net.relays.append((up, _start_relay(up, bed)))
     for host in bed.hosts:
         space = net.hosts[host.name]
         space.batch("ip", host_lines(host, bed))
-        _offload(space, [link.nic for link in host.links], bed)
+        _offload(space, [link.nic for link in host.links], bed.offload)
         _tcp(net, host, space)
     for space in [net.switch] + list(net.hosts.values()):
         space.batch("tc", [line for _, _, _, where, dev, shape in net.egresses() if where is space
@@ -216,11 +235,28 @@ def _quiet_ipv6(space):
             raise
 
 
-def _offload(space, devices, bed):
-    if bed.offload:
-        words = [word for what, state in sorted(bed.offload.items()) for word in (what, state)]
+def _offload(space, devices, states):
+    if states:
+        words = [word for what, state in sorted(states.items()) for word in (what, state)]
         for dev in devices:
             space.tool(["ethtool", "-K", dev] + words)
+
+
+def _start_relay(up, bed):
+    """A descriptor of its counters. It ends with the run's process namespace."""
+    fd = os.memfd_create("relay")
+    os.truncate(fd, 32)
+    command = [os.environ.get("TB_RELAY", RELAY), "--a", up.relays[0], "--b", up.relays[1], "--mtu", str(bed.mtu),
+               "--delay", "%.9f" % up.delay_s, "--loss", "%.9f" % up.loss, "--counters", str(fd)]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, pass_fds=(fd,))
+    except OSError as e:
+        raise spaces.ToolError("delay and loss need the relay, %s: %s: run make, or name it in TB_RELAY"
+                               % (command[0], e.strerror))
+    process.returncode = 0  # process 1 reaps all children itself, and this object must not
+    if not process.stdout.readline():
+        raise spaces.ToolError("the relay of the uplink %s %s did not start" % (up.a, up.b))
+    return fd
 
 
 def _tcp(net, host, space):

@@ -301,6 +301,10 @@ class Run:
         return min(failed, key=lambda r: r.ended_s).status if failed else 0
 
     def report(self, status, seconds, links):
+        for (sender, receiver), (_, missed) in self.net.relayed().items():
+            if missed:
+                self.net.warn("the relay from %s to %s was too slow for %d packets" % (sender, receiver, missed))
+                say("warning: " + self.net.warnings[-1])
         failed = [r for r in self.ranks if r.status not in (0, None)]
         for rank in failed:
             say("rank %d on %s: exit %d%s" % (rank.number, rank.host, rank.status,

@@ -16,6 +16,11 @@ def shape(s):
     return ", ".join(words)
 
 
+def far_away(up):
+    words = ["one way %gms" % (1000 * up.delay_s)] if up.delay_s else []
+    return ", ".join(words + (["loses %g%%" % (100 * up.loss)] if up.loss else []))
+
+
 def picture(bed):
     lines = ["%s: %s, %s, %s" % (bed.name, plural(len(bed.hosts), "host"), plural(bed.rails, "rail"),
                                  plural(len(bed.leaves), "leaf", "leaves"))]
@@ -24,7 +29,7 @@ def picture(bed):
         lines.append("%s %s" % ("leaf" if switch in bed.leaves else "spine", switch))
         rows = [(k.host.name, k.nic, k.addr, "out " + shape(k.out), "in " + shape(k.in_), rank.get(k.host.name, "service"))
                 for k in bed.links() if k.leaf == switch]
-        rows += [("= " + far, "", "", "out " + shape(out), "in " + shape(back), "")
+        rows += [("= " + far, "", "", "out " + shape(out), "in " + shape(back), far_away(up))
                  for up in bed.uplinks for (near, _, out), (far, _, back) in (up.ends(), up.ends()[::-1]) if near == switch]
         widths = [max(len(row[i]) for row in rows) for i in range(6)] if rows else []
         for row in rows:

@@ -8,7 +8,7 @@ TIME = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 def _parse(text, units, example, bare=None):
-    m = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]*)", text)
+    m = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]*|%)", text)
     if not m or (m.group(2) or bare) not in units:
         raise ValueError("'%s' is not a %s" % (text, example))
     return float(m.group(1)) * units[m.group(2) or bare]
@@ -38,6 +38,14 @@ def size_bytes(text):
 def time_s(text):
     """Seconds: 2s, 4ms, 1.5 (a bare number is seconds)."""
     return _parse(text, TIME, "time such as 2s or 4ms", "s")
+
+
+def share(text):
+    """Of one: 0.1%."""
+    value = _parse(text, {"%": 0.01}, "share such as 0.1%")
+    if value > 1:
+        raise ValueError("the share %s is above 100%%" % text)
+    return value
 
 
 def count(text, low, high):
