@@ -158,6 +158,7 @@ ENV_PLUGIN := $(if $(PLUGIN),$(O)/lib/libnccl-env-tributary.so)
 COMMAND := $(if $(COMMAND_SRC),$(O)/tributary)
 DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
 PERF := $(patsubst perf/%.c,$(O)/perf/%,$(PERF_SRC))
+PERF_PRELOAD := $(patsubst perf/preload/%.c,$(O)/perf/%.so,$(wildcard perf/preload/*.c))
 PERF_PLUGIN := $(if $(wildcard perf/plugin),$(O)/perf/libnccl-net-sockets.so)
 # Of these, what `tributary bench` runs where there is no NCCL.
 BENCH_PROGRAMS := $(filter %/collectives,$(PERF)) $(PERF_PLUGIN)
@@ -173,7 +174,7 @@ PLUGIN_PATH := $(abspath $(O))/lib/libnccl-net-tributary.so
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-all: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(PERF) $(PERF_PLUGIN) ## the plugin, the command and the benchmarks
+all: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(PERF) $(PERF_PLUGIN) $(PERF_PRELOAD) ## the plugin, the command and the benchmarks
 
 plugin: $(PLUGIN) $(ENV_PLUGIN) ## the plugin alone, which needs no library
 
@@ -235,8 +236,10 @@ $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	$(say) LD $@
 	$(Q)$(call link)
 
-# What they compare plugins with.
+# What they compare plugins with, and under what.
 $(O)/perf/libnccl-net-sockets.so: $(O)/obj/perf/plugin/sockets.o
+$(PERF_PRELOAD): $(O)/perf/%.so: $(O)/obj/perf/preload/%.o
+$(PERF_PLUGIN) $(PERF_PRELOAD):
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $<
 

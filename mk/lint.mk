@@ -2,7 +2,7 @@
 # Other compilers, static checkers, formatting.
 
 .PHONY: lint lint-clang lint-tidy lint-cppcheck format check-format
-ALL_C := $(sort $(wildcard $(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) $(wildcard perf/plugin/*.c) $(UNIT_ALL) $(CONF_ALL) \
+ALL_C := $(sort $(wildcard $(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) $(wildcard perf/plugin/*.c perf/preload/*.c) $(UNIT_ALL) $(CONF_ALL) \
 	$(STANDIN_ALL) $(STANDIN_LIB_SRC) \
 	$(FUZZ_SRC) $(FUZZ_REPLAY_SRC)))
 ALL_CH := $(sort $(shell find src include perf tests -name '*.[ch]' 2>/dev/null))

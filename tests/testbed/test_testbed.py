@@ -152,6 +152,25 @@ for i in range(%d):
         print("%%.6f" %% (time.monotonic() - began))
 """
 
+# Several pairs of threads, each of which moves as many bytes. Prints the seconds, and how many cores there are.
+THREADS = """
+import os, socket, threading, time
+pairs, size = %d, %d
+def take(s):
+    got = 0
+    while got < size:
+        got += len(s.recv(1 << 16))
+sockets = [socket.socketpair() for _ in range(pairs)]
+threads = [threading.Thread(target=a.sendall, args=(bytes(size),)) for a, _ in sockets]
+threads += [threading.Thread(target=take, args=(b,)) for _, b in sockets]
+began = time.monotonic()
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+print(time.monotonic() - began, len(os.sched_getaffinity(0)), os.cpu_count())
+"""
+
 FAR = "hosts 2\nleaf a h0\nleaf b h1\noffload off\n"
 
 
@@ -367,6 +386,30 @@ class Parsing(unittest.TestCase):
         self.assertEqual(links[0], {"from": "h0", "to": "leaf", "rail": 0, "rate_bps": 10**9, "bytes": 100,
                                     "packets": 2, "drops": 2, "filtered": 1})
         self.assertEqual(len(count.table(links)), 2)
+
+
+class SlowCores(unittest.TestCase):
+    """perf/preload/slowcore.c."""
+
+    def seconds(self, cores, pairs, size):
+        library = os.path.join(os.path.dirname(os.environ.get("TB_RELAY", net.RELAY)), "slowcore.so")
+        if not os.path.exists(library):
+            self.skipTest("%s is not built: make" % library)
+        env = dict(os.environ, LD_PRELOAD=library, SLOWCORE_BPS="10000000", SLOWCORE_CORES=str(cores))
+        done = subprocess.run([sys.executable, "-c", THREADS % (pairs, size)], env=env, stdout=subprocess.PIPE, text=True,
+                              check=True)
+        seconds, *counts = done.stdout.split()
+        self.assertEqual(counts, [str(cores)] * 2)
+        return float(seconds)
+
+    def test_threads_share_the_cores_that_there_are(self):
+        # Eight threads move 200 KB each: 160 ms of one core, 20 ms of one of eight.
+        self.assertGreater(self.seconds(1, 4, 200_000), 0.15)
+        found = []
+        while len(found) < 10 and min(found, default=1) > 0.15:  # a busy machine may not get there at once
+            found.append(self.seconds(8, 4, 200_000))
+            self.assertGreater(found[-1], 0.018)
+        self.assertLess(min(found), 0.15)
 
 
 class Running(unittest.TestCase):
