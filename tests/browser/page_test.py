@@ -7,6 +7,7 @@ The pages are opened from files. Screenshots of every step are left in BUILD/bro
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,44 @@ WORDS = """return [...document.querySelectorAll(".drawing:not([hidden]) text")].
 SIZES = """return [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility({ visibilityProperty: true }) &&
     [...node.childNodes].some((one) => one.nodeType === Node.TEXT_NODE && one.textContent.trim()))
     .map((node) => parseFloat(getComputedStyle(node).fontSize) * (node instanceof SVGElement ? node.getScreenCTM().a : 1))"""
+# Of texts that would not stand out from what is behind them, by WCAG 2: [contrast, text, class]. Of the screenshot, in which texts are hidden.
+CONTRAST = """const [png, done] = arguments, picture = new Image();
+const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0.05);
+picture.onload = () => {
+    const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d", { willReadFrequently: true });
+    canvas.drawImage(picture, 0, 0);
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), faint = [];
+    while (texts.nextNode()) {
+        const text = texts.currentNode, node = text.parentElement, style = getComputedStyle(node), range = document.createRange();
+        range.selectNodeContents(text);
+        const at = node instanceof SVGElement ? node.getBoundingClientRect() : range.getClientRects()[0], whole = node.closest(".wide")?.getBoundingClientRect();
+        if (!text.textContent.trim() || !at || !node.checkVisibility({ visibilityProperty: true }) || whole && at.right > whole.right)
+            continue;
+        const ink = light((node instanceof SVGElement ? style.fill : style.color).match(/[\\d.]+/g));
+        const [x, y, width, height] = [at.left + scrollX, at.top + scrollY + 0.3 * at.height, at.width, 0.4 * at.height].map(Math.round);
+        if (width < 1 || y + height > picture.height)
+            continue;
+        const dots = canvas.getImageData(x, y, width, Math.max(1, height)).data, contrasts = [];
+        for (let i = 0; i < dots.length; i += 4) {
+            const behind = light(dots.slice(i, i + 3));
+            contrasts.push(Math.max(ink, behind) / Math.min(ink, behind));
+        }
+        const worst = contrasts.sort((a, b) => a - b)[Math.floor(contrasts.length / 10)];
+        if (worst < 4.5)
+            faint.push([worst.toFixed(2), text.textContent, node.getAttribute("class")]);
+    }
+    done(faint);
+};
+picture.src = "data:image/png;base64," + png;"""
+# What is beyond the window, where it does not scroll in a frame of its own; and the frame's first column, if it does not stay.
+BEYOND = """const frames = [...document.querySelectorAll(".wide")], at = (node) => node.getBoundingClientRect();
+const moves = frames.filter((frame) => {
+    frame.scrollLeft = 999;
+    return [...frame.querySelectorAll("tr")].some((row) => at(row.cells[0]).width && Math.abs(at(row.cells[0]).left - at(frame).left) > 1);
+});
+return [...document.querySelectorAll("body :not(svg *)")].filter((node) => at(node).width && !node.parentNode.closest(".wide") &&
+    (at(node).left < 0 || at(node).right > innerWidth + 0.5)).concat(moves).map((node) => node.outerHTML.slice(0, 80))"""
 DEVICES = ", ".join(f".drawing:not([hidden]) .{kind}" for kind in ("cpu", "memory", "switch", "gpu", "nic", "host"))
 # What is coloured by a number: [band, its words and how much of it is filled].
 BANDS = """const widths = (node) => {
@@ -136,6 +175,23 @@ class Readable(InBrowser):
                 over = min(right, right2) - max(left, left2) > 2 and min(bottom, bottom2) - max(top, top2) > 0.25 * (bottom - top)
                 self.assertFalse(over, f"{text!r} stands over {other!r}")
 
+    def unnamed(self):
+        return self.browser.execute_script(f"""return [...document.querySelectorAll({DEVICES!r})].filter((node) =>
+            ![...node.querySelectorAll("text")].some((text) => text.checkVisibility({{ visibilityProperty: true }}))).map((node) => node.getAttribute("aria-label"))""")
+
+    def test_words_stand_out_in_the_light_and_in_the_dark(self):
+        for scheme in ("light", "dark"):
+            self.cdp("setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            self.browser.refresh()
+            for name in self.views():
+                self.browser.execute_script("""document.head.append(Object.assign(document.createElement("style"), { id: "no-words",
+                    textContent: "* { color: transparent !important; transition: none !important } svg text { fill: transparent !important }" }))""")
+                width, height = self.browser.execute_script("return [innerWidth, Math.min(4000, document.documentElement.scrollHeight)]")
+                picture = self.browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True,
+                    "clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}})["data"]
+                self.browser.execute_script("document.getElementById('no-words').remove()")
+                self.assertEqual(self.browser.execute_async_script(CONTRAST, picture), [], f"{name}, {scheme}")
+
     def test_words_stand_apart(self):
         for name in self.views():
             self.picture(f"light-{name}")
@@ -146,6 +202,8 @@ class Readable(InBrowser):
         for name in self.views():
             self.picture(f"narrow-{name}")
             self.assertLessEqual(self.browser.execute_script("return document.documentElement.scrollWidth"), 390)
+            self.assertEqual(self.browser.execute_script(BEYOND), [])
+            self.assertEqual(self.unnamed(), [])
             self.assertGreaterEqual(min(self.browser.execute_script(SIZES)), 9)
             self.assert_words_stand_apart()
             stage = self.find("#stage").rect
@@ -404,6 +462,19 @@ class Channels(EveryPage):
                 bands = [node.get_attribute("class").split("band-")[1] for node in self.link(int(index)).find_elements(By.CSS_SELECTOR, ".flow")]
                 self.assertIn(str(band), bands)
 
+    def test_channels_have_colours_that_stand_out_on_white_and_on_dark_paper(self):
+        def light(colour):
+            parts = [part / 255 for part in bytes.fromhex(colour[1:])]
+            parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+            return 0.05 + sum(part * weight for part, weight in zip(parts, (0.2126, 0.7152, 0.0722)))
+
+        source = (HERE.parents[1] / "src" / "command" / "plan" / "flows.c").read_text(encoding="utf-8")
+        colours = re.findall('"(#[0-9a-f]{6})"', source)
+        self.assertEqual(len(colours), 16)
+        for colour in colours:
+            self.assertGreater(light("#ffffff") / light(colour), 3)
+            self.assertGreater(light(colour) / light("#12171e"), 3)
+
     def test_all_hosts_are_at_the_network(self):
         self.assertIn("network: host 1 → host 2 → host 1", self.shown(".drawing")[0].text)
         self.assertEqual([host.text for host in self.shown(".drawing g.host .name")], ["host 1, above", "host 2"])
@@ -435,10 +506,6 @@ class Sixteen(Readable):
         self.assertEqual(cpu0["x"], cpu1["x"])
         self.assertEqual(self.all(".drawing:not([hidden]) g.host .name")[-1].get_attribute("textContent"), "host 12")
 
-    def unnamed(self):
-        return self.browser.execute_script(f"""return [...document.querySelectorAll({DEVICES!r})].filter((node) =>
-            ![...node.querySelectorAll("text")].some((text) => text.checkVisibility({{ visibilityProperty: true }}))).map((node) => node.getAttribute("aria-label"))""")
-
     def test_a_telephone_shows_a_name_on_every_device(self):
         self.on_a_telephone()
         self.assertEqual(self.unnamed(), [])
@@ -468,6 +535,11 @@ class Sixteen(Readable):
         self.assert_words_stand_apart()
         self.on_a_telephone()
         self.assertEqual(self.unnamed(), [])
+
+    def test_a_full_nic_has_one_sign_that_no_line_crosses(self):
+        self.open_machine("nvlink-pairs-4gpu", "plan", "--hosts", "2")
+        for selector in (".labels > .halo", ".labels > .sign"):
+            self.assertEqual(len(self.shown(f".drawing:not([hidden]) {selector}")), 2)
 
     def test_arcs_cross_no_words(self):
         self.open_machine("four-domains-8gpu", "show")
@@ -647,6 +719,14 @@ class Report(EveryPage):
             self.assertIn("1.25 times as fast", pair.text)
         self.assertEqual(len(self.shown("table.collectives")), 2)
 
+    def test_one_rank_is_no_mean(self):
+        page, trace = PICTURES / "one-rank.html", PICTURES / "rank0.json"
+        trace.write_text(json.dumps(sys.modules["test_report"].job(600, 400, 0)), encoding="utf-8")
+        subprocess.run([BUILD / "tributary", "report", "--html", page, trace], check=True, timeout=30, stdout=subprocess.DEVNULL)
+        self.browser.get(page.as_uri())
+        self.assertEqual(self.find(".summary").text, "1 rank")
+        self.assertEqual([pair.text.split("\n")[0] for pair in self.shown(".drawing .pair-of-bars")], ["rank 0"])
+
 
 class Simulation(EveryPage):
     command = [
@@ -674,6 +754,18 @@ class Simulation(EveryPage):
         self.assertIn(self.names()[1], self.find("#card").text)
         self.browser.switch_to.active_element.send_keys(Keys.ENTER)
         self.assertTrue(self.shown(".headline")[0].text.startswith(self.names()[1]))
+
+    def test_ticks_cross_no_words(self):
+        for name in self.names():
+            self.show(name)
+            ticks, crossed = self.browser.execute_script("""const ticks = [...svg.querySelectorAll(".tick")].flatMap((node) =>
+                [...node.getAttribute("d").matchAll(/M([-\\d.]+) ([-\\d.]+)v([-\\d.]+)/g)].map(([, x, y, high]) => [x, y, high].map(Number)));
+                return [ticks.length, [...svg.querySelectorAll("text")].filter((node) => {
+                    const { x, y, width, height } = node.getBBox();
+                    return ticks.some(([at, top, high]) => at > x && at < x + width && top < y + 0.8 * height && top + high > y + 0.2 * height);
+                }).map((node) => node.textContent)]""")
+            self.assertGreater(ticks, 5)
+            self.assertEqual(crossed, [])
 
     def test_each_case_has_a_map_of_the_whole_fabric(self):
         for name in self.names():
@@ -760,6 +852,31 @@ class Fabric(EveryPage):
         self.assertEqual(len(self.shown("table.ends tbody tr")), 14)
         self.shown("table.switches tbody tr")[1].click()
         self.assertIn("leaf1", self.find("#card").text)
+
+
+class LongNames(Readable):
+    """Hosts and switches whose names begin alike and have no room."""
+
+    command = ["cluster", "show"]
+
+    @classmethod
+    def setUpClass(cls):
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        file = PICTURES / "long.cluster"
+        lines = [f"switch group{1 + rack // 4}-rail{rack % 4} parent=spine rate=200Gbit/s" for rack in range(8)]
+        lines += [f"host gpu-node-rack{1 + rack}-[1-8] leaf=group{1 + rack // 4}-rail{rack % 4} rate={25 if rack == 3 else 100}Gbit/s" for rack in range(8)]
+        file.write_text("\n".join(["tributary-cluster 1", "switch spine", *lines, ""]), encoding="utf-8")
+        cls.machine = [file]
+        super().setUpClass()
+
+    def test_no_two_look_the_same(self):
+        hosts = [part.text.split("\n")[0] for part in self.shown(".drawing .vertex")]
+        self.assertEqual(len(set(hosts)), 64)
+        self.on_a_telephone()
+        self.assertEqual(len({bar.text for bar in self.shown(".drawing .on-bar")}), 9)
+        for part in self.shown(".drawing .switch"):
+            box, name = (part.find_element(By.CSS_SELECTOR, of).rect for of in (".box", ".on-bar"))
+            self.assertLessEqual(name["x"] + name["width"], box["x"] + box["width"])
 
 
 class Racks(Readable):

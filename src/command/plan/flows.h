@@ -35,7 +35,7 @@ void channels_flow_words(const struct channels_flows *flows, size_t flow, char *
 void channels_flows_headline(const struct channels_flows *flows, char *text, size_t text_bytes);
 /* "Ring, 2 channels × 20.4 = 40.9 GB/s, at least 98.9 % of optimal". */
 void channels_flows_title(const struct channels_flows *flows, char *text, size_t text_bytes);
-/* "#00876a"; told apart with the common kinds of colour blindness as far as eight go. */
+/* "#357b53"; told apart with the common kinds of colour blindness as far as eight go. */
 const char *channels_flow_colour(size_t flow);
 
 /* The same GPUs in the same order, by the same NICs. */

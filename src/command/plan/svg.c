@@ -99,20 +99,30 @@ static void words_of(const void *arg, uint32_t link, struct picture_words *ret)
 		ret->pill = "full";
 }
 
+/* One direction is enough. */
+static bool nic_is_full(const struct channels_graph *graph, uint32_t nic)
+{
+	for (size_t i = 0; i < graph->load_count; i++) {
+		const struct plan_load *load = &graph->loads[i];
+
+		if ((load->kind == PLAN_LOAD_NIC_IN || load->kind == PLAN_LOAD_NIC_OUT) && load->index == nic &&
+		    channels_load_is_full(graph, load))
+			return true;
+	}
+	return false;
+}
+
 /* A NIC whose own speed is used up, where its wire is no link of the graph. */
 static void put_full_nics(const struct picture *picture)
 {
 	const struct channels_flows *flows = picture->content->arg;
 	const struct channels_graph *graph = &flows->channels->graphs[flows->pattern];
 
-	for (size_t i = 0; i < graph->load_count; i++) {
-		const struct plan_load *load = &graph->loads[i];
-		const struct layout_box *box;
+	for (uint32_t i = 0; i < picture->view->topology->vertex_count; i++) {
+		const struct layout_box *box = &picture->layout.boxes[i];
 
-		if ((load->kind != PLAN_LOAD_NIC_IN && load->kind != PLAN_LOAD_NIC_OUT) ||
-		    !channels_load_is_full(graph, load))
+		if (!nic_is_full(graph, i))
 			continue;
-		box = &picture->layout.boxes[load->index];
 		fprintf(picture->out,
 			"<rect class=\"halo\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"10\" "
 			"fill=\"none\" stroke=\"" PICTURE_ALARM "\" stroke-width=\"2.5\"/>\n",
@@ -139,14 +149,15 @@ static void put_pips(const struct picture *picture)
 			uint32_t gpu = channels->request.gpus[plan->channels[channel].order[place]];
 			const struct layout_box *box = &picture->layout.boxes[gpu];
 			double x = box->x + box->width - PIP_RADIUS - 6 - aside, y = box->y + PIP_RADIUS + 7;
-			char text[8];
+			char text[8], style[80];
 
 			fprintf(picture->out,
 				"<g class=\"pip\"><circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"/>\n", x, y,
 				PIP_RADIUS, channels_flow_colour(i));
 			snprintf(text, sizeof(text), "%u", (unsigned)(place + 1));
-			picture_text(picture, x, y + 3.6, 10,
-				     "fill=\"#fff\" font-weight=\"700\" text-anchor=\"middle\"", text);
+			snprintf(style, sizeof(style), "fill=\"%s\" font-weight=\"700\" text-anchor=\"middle\"",
+				 i % 2 ? PICTURE_INK : "#fff");
+			picture_text(picture, x, y + 3.6, 10, style, text);
 			fputs("</g>\n", picture->out);
 		}
 		fputs("</g>\n", picture->out);

@@ -38,7 +38,8 @@ let shown = -1, box, full, whole, svg;
 /*
  * A word that would be less than this many pixels high is drawn larger, and left out where it has no room: those of more weight
  * come first, and the least has to fit nearly as it is. A name is cut where that is needed: "nic:mlx5_0" to "mlx5_0", then "NIC"; "gpu12" to "12".
- * It stays within the box that it stands in, and off all others and the links.
+ * It stays within the box that it stands in, and off all others and the links; a name moves in its box, where a sign is in its way. A sign
+ * is there in any case, and moves up from a box.
  */
 const LEAST_PX = 9.05, labels = new Map();
 const offsetOf = (node) => node.closest("[data-side]")?.dataset.side.split(" ").map(Number) ?? [0, 0];
@@ -81,32 +82,35 @@ const labelsOf = (drawing) => {
 			const isAround = (one) => isIn({ ...middle, right: middle.left, bottom: middle.top }, one);
 			const solid = plates.some(isAround) ? plates : [...plates, ...beds]; /* links are below boxes */
 			const end = { start: at.left, end: at.right }[node.matches("text") ? getComputedStyle(text).textAnchor : ""] ?? middle.left;
-			const name = node.matches(".name") ? node.textContent : "";
+			const name = node.matches(".name") ? node.textContent : "", isSign = node.matches(".sign");
 			return { node, name, shorts: shortsOf(name, node.closest(".nic")), at, x: end, y: middle.top, size: parseFloat(getComputedStyle(text).fontSize), around: solid.filter(isAround),
-				off: node.matches(".sign") ? [] : solid.filter((one) => !isAround(one)), weight: weights.findIndex((of) => node.matches(of)) };
+				off: (isSign ? plates : solid).filter((one) => !isAround(one)), isSign, weight: weights.findIndex((of) => node.matches(of)) };
 		}).sort((a, b) => a.weight - b.weight || b.size - a.size);
 };
 const moved = (a, dx, dy) => ({ left: a.left + dx, right: a.right + dx, top: a.top + dy, bottom: a.bottom + dy });
 /* As far as it takes to be in a box. */
 const into = (a, around) => moved(a, Math.max(0, around.left + 2 - a.left) + Math.min(0, around.right - 2 - a.right),
 	Math.max(0, around.top + 2 - a.top) + Math.min(0, around.bottom - 2 - a.bottom));
+const SHIFTS = [undefined, [-9999, 0], [9999, 0], [0, 9999]]; /* to the ends of the box, and to its bottom */
 const legible = () => {
 	const scale = stage.clientWidth / box.width, taken = [];
 	if (!labels.has(svg))
 		labels.set(svg, labelsOf(svg));
 	const all = labels.get(svg), isSmall = all.some((label) => label.size * scale < LEAST_PX);
 	const page = { left: full.x, right: full.x + full.width, top: full.y, bottom: full.y + full.height };
-	const place = ({ node, at, x, y, size, around, off, weight }, part) => {
+	const place = ({ node, at, x, y, size, around, off, weight }, part, shift) => {
 		const k = Math.max(1, LEAST_PX / (size * scale)), wide = k * part, isClear = (one) => !isOver(now, one);
 		const larger = { left: x - (x - at.left) * wide, right: x + (at.right - x) * wide, top: y - (y - at.top) * k, bottom: y + (at.bottom - y) * k };
-		const now = k === 1 ? at : [page, ...around].reduce(into, larger);
-		return { k, larger, now, fits: !isSmall || ((k === 1 || ((weight < 4 || k < 1.4) && around.every((one) => isIn(now, one)) && off.every(isClear))) &&
+		const now = shift ? into(moved(larger, ...shift), around[0] ?? page) : k === 1 ? at : [page, ...around].reduce(into, larger);
+		return { k: shift ? Math.max(k, 1.001) : k, larger, now, fits: !isSmall || ((k === 1 || ((weight < 4 || k < 1.4) && around.every((one) => isIn(now, one)) && off.every(isClear))) &&
 			(taken.every(isClear) || node.closest(".many"))) };
 	};
 	for (const label of all) {
 		const { node, name, shorts, x, y } = label, [dx, dy] = offsetOf(node), whole = { ...place(label, 1), text: name };
-		const cuts = whole.fits ? [] : shorts.map((text) => ({ ...place(label, text.length / name.length), text }));
-		const { k, larger, now, fits, text } = cuts.find((one) => one.fits) ?? whole;
+		const shifts = label.isSign ? [0.25, 0.5, 0.75].map((part) => [0, -part * (whole.now.bottom - whole.now.top)]) : label.around.length ? SHIFTS : [undefined];
+		const tries = whole.fits || !name && !label.isSign ? [] : [name, ...shorts].flatMap((text) =>
+			shifts.map((shift) => ({ ...place(label, text.length / name.length || 1, shift), text })));
+		const { k, larger, now, fits, text } = tries.find((one) => one.fits) ?? { ...whole, fits: whole.fits || label.isSign };
 		if (shorts.length)
 			node.textContent = text;
 		node.classList.toggle("crowded", !fits);

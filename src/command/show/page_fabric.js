@@ -3,6 +3,14 @@
 
 const gbits = (Bps) => Bps ? `${digits(Bps * 8 / 1e9)} Gbit/s` : "?";
 
+/* How many letters names have in common, without the digits of a number. */
+const sharedBeginning = (names) => {
+	let n = 0;
+	while (names.length > 1 && n < names[0].length && names.every((name) => name[n] === names[0][n]))
+		n++;
+	return names.length ? names[0].slice(0, n).replace(/\d+$/, "").length : 0;
+};
+
 /*
  * The map. Switches: { name, parent, up, down, lines }; hosts and aggregators (ends): { name, leaf, lanes, text, isSlow, isAggregator }.
  * A lane is { share, band, Bps }: how much of it is filled, whether by colour as well, how thick it is (0: not known, dashed). Ends have
@@ -32,11 +40,20 @@ const drawMap = (switches, ends, y0, across = WIDTH) => {
 		return [...lane(at.up, x + pad, up), ...lane(at.down, x + pad + 4 + up, down),
 			lines.map((line, i) => words(x + right, y + UPLINK / 2 + 4 + 15 * (i - (lines.length - 1) / 2), line))];
 	};
-	/* "pod1-leaf2" below pod1 is leaf2. */
-	const shortName = (at) => isCoarse && at.parent && at.name.startsWith(`${at.parent}-`) ? at.name.slice(at.parent.length + 1) : at.name;
+	/* "pod1-leaf2" below pod1 is leaf2; where there is no room, "group1-rail2" is g1-r2. */
+	const shortName = (at, room) => {
+		const name = isCoarse && at.parent && at.name.startsWith(`${at.parent}-`) ? at.name.slice(at.parent.length + 1) : at.name;
+		return name.length * LETTER <= room ? name : clip(name.replace(/[a-z]{3,}/gi, (word) => word[0]), room);
+	};
+	/* Names that begin alike lose of their beginning, others their end. */
+	const alike = sharedBeginning(ends.filter((end) => !end.isAggregator).map((end) => end.name));
+	const hostName = (name, room) => {
+		const cut = name.length - Math.floor(room / LETTER) + 1;
+		return cut > 1 && cut <= alike ? `…${name.slice(cut)}` : clip(name, room);
+	};
 	const switchPart = (at, isMore, x, y, width, uplink) => make("g", { class: "link switch", "data-link": switches.indexOf(at) },
 		make("title", {}, at.name), uplink ? lanesOf(at, x, y - UPLINK) : [], rect(x, y, width, BAR, { class: "box", rx: 6 }),
-		words(x + pad, y + 16, clip(shortName(at) + (!isMore ? "" : width > cell ? ", continued" : " …"), (width - pad) * (pad < 10 ? 1.2 : 1)),
+		words(x + pad, y + 16, shortName(at, (width - pad) * (pad < 10 ? 1.1 : 1) - (isMore && width > cell ? 80 : 0)) + (!isMore ? "" : width > cell ? ", continued" : " …"),
 			{ class: "words on-bar", style: pad < 10 ? "font-size:10px" : null }));
 	const part = (end, ...inside) => make("g", { class: `vertex${end.isAggregator ? " aggregator" : ""}`, "data-vertex": end.number },
 		make("title", {}, end.name), inside);
@@ -45,7 +62,7 @@ const drawMap = (switches, ends, y0, across = WIDTH) => {
 		const bars = end.lanes.some((lane) => lane.share !== null) ? 40 : 0, right = x + cell - 6, left = right - wide - bars;
 		const room = left - x - 10 - (end.isSlow ? 36 : 0);
 		return part(end, rect(x, y, cell, ROW - 2, { class: "row", rx: 4 }),
-			words(x + 6, y + 13, clip((end.isAggregator ? "Σ " : "") + end.name, room)),
+			words(x + 6, y + 13, end.isAggregator ? clip(`Σ ${end.name}`, room) : hostName(end.name, room)),
 			bars ? end.lanes.map((lane, i) => [rect(left + 18 * i, y + 2.5, 16, 13, { class: "trough" }),
 				rect(left + 18 * i, y + 2.5 + 13 * (1 - lane.share), 16, 13 * lane.share, { class: `band-${lane.band}` })]) : [],
 			end.isSlow ? words(left - 6, y + 13, "slow", { class: "words alarm", "text-anchor": "end" }) : [],
@@ -102,7 +119,7 @@ const drawMap = (switches, ends, y0, across = WIDTH) => {
 		}
 		y += row.height + GAP;
 	}
-	return { nodes, bottom: y, isCoarse };
+	return { nodes, bottom: y, left: Math.max(0, (across - roots[0].width) / 2), isCoarse };
 };
 
 /* What a map lights up: a switch with its uplinks to the root; an end with those of its leaf. */
@@ -144,7 +161,7 @@ const showCluster = () => {
 	});
 	const part = (share) => share === null ? "" : `${digits(100 * share)} %`;
 	const map = drawMap(switches, ends, 0), narrowest = Math.max(0, ...facts.map((of) => of.ratio ?? 0));
-	const slow = ends.filter((one) => one.isSlow).length, many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+	const slow = ends.filter((one) => one.isSlow).length;
 	const headline = [narrowest ? `Uplinks are narrower than their hosts by up to ${Number(narrowest.toPrecision(3))}:1` :
 		"The rates of uplinks or hosts are not known: `tributary cluster measure` finds them", slow ? `${many(slow, "host")} slower than most` : ""]
 		.filter(Boolean).join("; ") + ".";
@@ -155,7 +172,7 @@ const showCluster = () => {
 			...["1:1 and less", "to 2:1", "to 4:1", "to 8:1", "more"].map((text, band) => [`stream band-${band}`, text]),
 			["unknown", "not known"], [null, "width: rate, up at the left · Σ aggregator"]]),
 		tables: [
-			table("switches", "Switches", ["switch", "above it", "#uplink up", "#uplink down", "#hosts below", "#oversubscription",
+			table("switches", "Switches", ["switch", "above it", "#uplink up", "#uplink down", "#hosts below", "#over\u00adsubscription",
 				"#roots"], data.switches.map((at, i) => [at.name, at.parent ?? "", at.parent === null ? "" : gbits(at.up_rate_Bps),
 				at.parent === null ? "" : gbits(at.down_rate_Bps), String(facts[i].hosts), at.parent === null ? "" : ratio(i),
 				part(at.root_share)]), data.switches.map((_, i) => i)),
@@ -199,7 +216,7 @@ const showOrder = () => {
 		const ends = data.hosts.filter(({ name }) => place.has(name)).map(({ name, leaf }) => ({ name, leaf, isSlow: false, isAggregator: false,
 			text: ranks(place.get(name)), lanes: [0, 1].map(() => ({ share: null, band: 7 })) }));
 		const map = drawMap(switches, ends, 0, across);
-		return { head: `${side}${before_s ? `: ${time(timeOf(side, phase))}` : ""}`, nodes: map.nodes, box: [0, 0, across, map.bottom], isCoarse: map.isCoarse,
+		return { head: `${side}${before_s ? `: ${time(timeOf(side, phase))}` : ""}`, nodes: map.nodes, left: map.left, box: [0, 0, across, map.bottom], isCoarse: map.isCoarse,
 			...mapCards(switches, ends, (i) => ({ rows: [["up", wordsOf(switches[i].up.bytes)], ["down", wordsOf(switches[i].down.bytes)],
 				["uplink", data.switches[i].parent && `${gbits(data.switches[i].up_rate_Bps)} up, ${gbits(data.switches[i].down_rate_Bps)} down`]] }),
 			(i) => ({ rows: [["leaf", ends[i].leaf], ["has", ends[i].text]] })) };
@@ -292,7 +309,10 @@ const drawTimeline = (one, links, first, y0) => {
 			rect(0, y, WIDTH, HIGH, { class: "trough" }), steps.map((d, band) => d && make("path", { class: `band-${band}`, d })).filter(Boolean),
 			spans.map((span) => band(span, y + HIGH + 2 + STRIP * span.k, STRIP - 1))];
 	};
-	const ticks = (isNarrow ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [make("path", { class: "tick", d: `M${WIDTH * part} ${top + 20}V${end}` }),
+	/* Between the words of the lines. */
+	const gaps = [...phases.map((_, i) => [top + 36 + PHASE * i, 14]), ...lines.map((_, i) => [y0 + 40 + LINE * i, HIGH + strips + 4])];
+	const ticks = (isNarrow ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => [
+		make("path", { class: "tick", d: gaps.map(([y, high]) => `M${WIDTH * part} ${y}v${high}`).join("") }),
 		words(WIDTH * part, end + 14, part ? time(one.time_s * part) : "0", { "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" })]);
 	return one.timeline.length ? { bottom: end + 24, nodes: [...ticks.flat(), ...nodes, words(0, y0 + 12, `The fullest links over time${strips ? "; strips: phases" : ""}`, { class: "words strong" }),
 		...lines.flatMap(line)], phases } : { bottom: top, nodes: [], phases: [] };
@@ -301,7 +321,7 @@ const drawTimeline = (one, links, first, y0) => {
 const showSimulation = () => {
 	const kinds = ["nic", "uplink", "aggregator", "inside"], LINKS_MAX = 100;
 	const cases = () => table("cases", "Cases; bytes on the busiest link of each kind, over those of a rank",
-		["case", "#time, ms", "#algbw, GB/s", "#busbw, GB/s", "#NIC", "#uplink", "#aggregator", "#inside"],
+		["case", "#time, ms", "#algbw, GB/s", "#busbw, GB/s", "#NIC", "#uplink", "#aggre\u00adgator", "#inside"],
 		data.cases.map((one) => [caseName(one) + (isBound(one) ? " (lower bound)" : ""), digits(one.time_s * 1e3),
 			...[one.algbw_Bps, one.busbw_Bps].map((Bps) => Bps === null ? "-" : digits(Bps / 1e9)),
 			...kinds.map((kind) => digits(Math.max(0, ...one.links.filter((link) => link.kind === kind).map((link) => link.bytes))

@@ -41,7 +41,8 @@ const table = (name, title, heads, rows, links) => {
 	const isNumber = heads.map((head) => head.startsWith("#"));
 	const cell = (one, column) => {
 		const { text, value, parts } = typeof one === "object" ? one : { text: one };
-		return make("td", { class: isNumber[column] ? "number" : undefined, "data-value": value }, parts, text);
+		return make("td", { class: isNumber[column] ? "number" : undefined, "data-value": value }, parts,
+			text?.split(/(?<=>|\.\.|, |(?:switch|bridge|nic|net):)/).flatMap((part, i) => i ? [make("wbr"), part] : part));
 	};
 	const body = make("tbody", {}, rows.map((row, i) => make("tr", { "data-row": links?.[i] }, row.map(cell))));
 	const head = make("tr", {}, heads.map((text, column) => {
@@ -68,8 +69,9 @@ const table = (name, title, heads, rows, links) => {
 
 /* ---- words and numbers ---- */
 
-/* A sentence with commands between backquotes, and options. */
-const prose = (text) => (text ?? "").replace(/(^| )(--[a-z-]+)/g, "$1`$2`").split("`").map((part, i) => i % 2 ? make("code", {}, part) : part);
+const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+/* A sentence with commands between backquotes, and options. A number and its unit stay on one line. */
+const prose = (text) => (text ?? "").replace(/(\d) (?=(%|GB\/s|Gbit\/s|[KMG]?i?B|[mu]?s)(?!\w))/g, "$1\u00a0").replace(/(^| )(--[a-z-]+)/g, "$1`$2`").split("`").map((part, i) => i % 2 ? make("code", {}, part) : part);
 
 /* As src/command/print/units.c. */
 const decimals = (value) => value >= 99.95 ? 0 : value >= 9.995 ? 1 : Math.min(4, 2 + Math.max(0, Math.ceil(-Math.log10(value / 0.9995))));

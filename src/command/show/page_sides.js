@@ -3,7 +3,7 @@
 
 /* What a command says first is the title of its page, as far as the first semicolon or full stop; and the rest. */
 const titleOf = (answer) => {
-	const at = answer.search(/; |\. (?=[A-Z])/), rest = at < 0 ? "" : answer.slice(at + 2);
+	const at = answer.search(/; |\.( (?=[A-Z])|$)/), rest = at < 0 ? "" : answer.slice(at + 2);
 	return [at < 0 ? answer : answer.slice(0, at), rest && rest[0].toUpperCase() + rest.slice(1)];
 };
 const timesAsFast = (before, after) => {
@@ -12,15 +12,15 @@ const timesAsFast = (before, after) => {
 };
 
 /*
- * Two sides: { head, nodes, box }, box being [x, y, width, height] of the nodes. Parts know their side: that of whose data-maker
+ * Two sides: { head, nodes, box, left }, box being [x, y, width, height] of the nodes, which begin at left. Parts know their side: that of whose data-maker
  * they are in. Cards light up the same part on both.
  */
 const besides = (sides, legend, isWhole) => {
 	const GAP = isNarrow ? 24 : 40, width = Math.max(...sides.map(({ box }) => box[2])), height = Math.max(...sides.map(({ box }) => box[3]));
 	const letters = isWhole ? (isNarrow ? 0.034 : 0.023) * width : 14, HEAD = 2 * letters, most = Math.floor(width / (letters * 0.62));
-	const put = ({ head, nodes, box }, i) => {
+	const put = ({ head, nodes, box, left = 8 }, i) => {
 		const [x, y] = isNarrow ? [0, i * (height + HEAD + GAP)] : [i * (width + GAP), 0], [dx, dy] = [x - box[0], y + HEAD - box[1]];
-		return [make("text", { x: x + (width - box[2]) / 2 + 8, y: y + 1.3 * letters, class: "words strong", style: `font-size:${letters.toFixed(1)}px` },
+		return [make("text", { x: x + (width - box[2]) / 2 + left, y: y + 1.3 * letters, class: "words strong", style: `font-size:${letters.toFixed(1)}px` },
 			head.length > most ? head.slice(0, head.lastIndexOf(", ") + 1 || most).replace(/,$/, "") : head),
 		make("g", { "data-side": `${dx} ${dy}`, "data-maker": i, transform: `translate(${dx} ${dy})` }, nodes)];
 	};
@@ -108,8 +108,8 @@ const showReport = () => {
 			more: kinds.map(([kind], k) => [kind, parts.map((of) => time(of[k])).join(", then ")]) };
 	};
 	const ranks = data.ranks.map((rank) => [rank.name, sides.map((side) => side.ranks.find((one) => one.name === rank.name))]).filter(([, all]) => all.every(Boolean));
-	const rows = data.ranks.length ? [rowOf(`mean of ${data.ranks.length} ranks`, sides.map((side) => side.ranks)), ...data.ranks.length < 2 ? [] :
-		ranks.slice(0, RANKS_MAX).map(([name, all]) => rowOf(name, all.map((one) => [one])))] : [];
+	const rows = data.ranks.length ? [rowOf(data.ranks.length > 1 ? `mean of ${data.ranks.length} ranks` : data.ranks[0].name, sides.map((side) => side.ranks)),
+		...data.ranks.length < 2 ? [] : ranks.slice(0, RANKS_MAX).map(([name, all]) => rowOf(name, all.map((one) => [one])))] : [];
 	const collectives = sides.map((side, i) => table("collectives", `Collectives${sides.length > 1 ? `, ${names[i]}` : ""}`, ["collective", "#up to", "#ranks", "#count",
 		"#time", "#algbw", "#busbw", "#exposed"], side.collectives.map((one) => [one.collective, { text: one.bytes_most ? size(one.bytes_most) : "?", value: one.bytes_most ?? 0 },
 		String(one.ranks ?? "?"), String(one.count), { text: time(one.time_s / Math.max(1, one.count)), value: one.time_s / Math.max(1, one.count) }, rate(one.algbw_Bps), rate(one.busbw_Bps),
@@ -120,7 +120,7 @@ const showReport = () => {
 	const isTrace = rows.length > 0, drawn = isTrace ? rows : sums;
 	const legend = isTrace ? [...kinds.map(([kind, className]) => [`stream ${className}`, kind]), [null, `a step: its median in words, its mean as a bar${sides.length > 1 ? "; before, and after below it" : ""}`]] :
 		[[null, "time in collectives of each kind and size, over all ranks"]];
-	return { title, summary: isTrace ? `${data.ranks.length} ranks` : "NCCL Inspector", views: [{ note: more, tables: collectives,
+	return { title, summary: isTrace ? many(data.ranks.length, "rank") : "NCCL Inspector", views: [{ note: more, tables: collectives,
 		drawing: drawn.length ? drawPairs(drawn, legend, true) : scene(1, [], []),
 		vertex: (i) => ({ title: drawn[i].name, words: drawn[i].note, links: [], vertices: [i], rows: drawn[i].more ?? [["", drawn[i].texts[0]]] }) }] };
 };
