@@ -7,6 +7,8 @@
  *   - nothing moves but in test(), or in the threads;
  *   - the size goes first, on the control socket, with the data if these are at most 128 bytes; the rest follows on the control
  *     socket, or in pieces of at least 64 KiB on the data sockets in turn;
+ *   - a thread takes as many pieces as it has sockets and polls these until the last is through, then the next ones: the
+ *     slowest socket decides;
  *   - TCP_NODELAY, buffers as the kernel has them, one receive at a time (a group of one), tags are not looked at.
  * Left out: the choice of interfaces (the first that is up and not the loopback; that, if there is no other), IPv6, retries,
  * strangers, a connect and an accept that never block.
@@ -40,6 +42,7 @@ struct move {
 struct piece {
 	struct move move;
 	_Atomic int state; /* 0: under way, 1: done, -errno */
+	unsigned group;    /* of those that its thread moves together, each on a socket of its own */
 	struct piece *next;
 };
 
@@ -59,6 +62,7 @@ struct helper {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct piece *first, **last; /* the inbox */
+	unsigned pieces;             /* so far; the caller's alone */
 	bool stop;
 };
 
@@ -118,11 +122,15 @@ static int move_on(struct move *m)
 	return 0;
 }
 
-/* Moves all pieces on in turn; new ones come through the inbox, in order. */
+/*
+ * Moves the pieces of the oldest group on in turn; new ones come through the inbox, in order. No later one is touched: it may
+ * be for the same socket.
+ */
 static void *help(void *arg)
 {
 	struct helper *h = arg;
 	struct piece *first = NULL, **at, *piece;
+	unsigned group;
 
 	for (;;) {
 		pthread_mutex_lock(&h->lock);
@@ -136,7 +144,8 @@ static void *help(void *arg)
 		if (h->stop)
 			break;
 		pthread_mutex_unlock(&h->lock);
-		for (at = &first; (piece = *at);) {
+		group = first->group;
+		for (at = &first; (piece = *at) && piece->group == group;) {
 			int r = move_on(&piece->move);
 
 			if (r == 0 && piece->move.moved < piece->move.bytes) {
@@ -151,9 +160,10 @@ static void *help(void *arg)
 	return NULL;
 }
 
-static void hand_over(struct helper *h, struct piece *piece)
+static void hand_over(struct helper *h, struct piece *piece, unsigned together)
 {
 	piece->next = NULL;
+	piece->group = h->pieces++ / together;
 	atomic_store(&piece->state, 0);
 	pthread_mutex_lock(&h->lock);
 	*h->last = piece;
@@ -225,7 +235,8 @@ static enum nccl_result follow(struct request *r)
 					     .out = comm->out,
 					     .data = r->data + from,
 					     .bytes = size - from < least ? size - from : least };
-		hand_over(&comm->helpers[at % comm->thread_count], piece);
+		hand_over(&comm->helpers[at % comm->thread_count], piece,
+			  (unsigned)(comm->socket_count / comm->thread_count));
 	}
 	r->move.moved = size;
 	return NCCL_SUCCESS;
@@ -370,9 +381,9 @@ static enum nccl_result listen_on(int device, void *handle, void **ret_listen_co
 	(void)device;
 	if (!listener)
 		return failed("listen", ENOMEM);
-	h.socket_count = h.thread_count * from_environment("NCCL_NSOCKS_PERTHREAD", MAX_SOCKETS);
-	if (h.socket_count > MAX_SOCKETS)
-		h.socket_count = MAX_SOCKETS;
+	if (h.thread_count)
+		h.socket_count = h.thread_count *
+				 from_environment("NCCL_NSOCKS_PERTHREAD", MAX_SOCKETS / h.thread_count);
 	if (h.socket_count == 0)
 		h.thread_count = 0;
 	listener->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -458,7 +469,7 @@ static enum nccl_result accept_from(void *listen_comm, void **ret_recv_comm,
 		return errno == EAGAIN || errno == EINTR ? NCCL_SUCCESS : failed("accept", errno);
 	if (recv(fd, &hello, sizeof(hello), MSG_WAITALL) != sizeof(hello) || hello.socket_count > MAX_SOCKETS ||
 	    hello.thread_count > MAX_THREADS || !hello.thread_count != !hello.socket_count ||
-	    hello.which > hello.socket_count) {
+	    (hello.thread_count && hello.socket_count % hello.thread_count) || hello.which > hello.socket_count) {
 		close(fd);
 		return failed("accept", EPROTO);
 	}
