@@ -50,7 +50,7 @@ struct contestant {
 };
 
 struct settings {
-	const char *plugin, *vs, *operations;
+	const char *plugin, *vs, *operations, *json;
 	int asked[OPERATION_COUNT], asked_count;
 	struct args_list bytes;
 	int pairs, nap_us, spawn, collnet_gain_permille;
@@ -473,6 +473,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "nap-us", ARGS_INT, &set->nap_us, "sleep after a round in which nothing moved (0: yield)" },
 		{ "timeout", ARGS_NUMBER, &set->timeout_s, "seconds without any progress before giving up (30)" },
 		{ "spawn", ARGS_INT, &set->spawn, "start so many ranks here, over loopback" },
+		{ "json", ARGS_TEXT, &set->json, "write to this file (-)" },
 		{ NULL, ARGS_FLAG, NULL, NULL },
 	};
 	int r = args_parse(argc, argv,
@@ -499,7 +500,7 @@ static int run_all(struct oob *oob, void *arg)
 		fprintf(stderr, "collectives: one rank alone has nobody to talk to: start it on several hosts\n");
 		return 1;
 	}
-	r = output_open(&b->out, "-");
+	r = output_open(&b->out, oob->rank == 0 ? b->set.json : NULL);
 	if (r == 0)
 		r = open_all(b);
 	if (r == 0)
@@ -513,6 +514,7 @@ int main(int argc, char **argv)
 {
 	static struct bench b = {
 		.set = { .operations = all_operations,
+			 .json = "-",
 			 .pairs = 11,
 			 .seconds = 90,
 			 .timeout_s = 30,
