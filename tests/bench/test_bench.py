@@ -373,8 +373,8 @@ class Whole(unittest.TestCase):
     def test_what_never_runs(self):
         self.assertRegex(self.run_it(fake="fail with")[2], "no ratio, as no turn ended well with Tributary: ")
         self.assertRegex(self.run_it(fake="unused")[2], "with Tributary: NCCL did not load it; its log names the network Socket")
-        status, _, err = self.run_it(launcher=["no-such-launcher"])
-        self.assertEqual((status, err), (1, "tributary: no turn ended well; the first one with Tributary: no-such-launcher cannot be run: No such file or directory\n"))
+        status, _, err = self.run_it(launcher=["/nowhere/launcher"])
+        self.assertEqual((status, err), (1, "tributary: no turn ended well; the first one with Tributary: /nowhere/launcher cannot be run: No such file or directory\n"))
         self.assertIn("launcher ended with status 9", self.run_it(launcher=[self.launcher, "-x"])[2])
         self.assertRegex(self.run_it(whole=[PROGRAM, "bench", "--nccl-tests", "/nowhere"])[2], "^tributary: there is no nccl-tests in /nowhere: ")
 
