@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum {
-	AGGREGATOR_WIRE_VERSION = 5,
+	AGGREGATOR_WIRE_VERSION = 6,
 	AGGREGATOR_WIRE_ID_BYTES = 16,
 	AGGREGATOR_WIRE_HELLO_BYTES = 32, /* no other first message of a connection is that long */
 	AGGREGATOR_WIRE_HEAD_BYTES = 48,

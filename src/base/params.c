@@ -114,8 +114,8 @@ static const struct param_row rows[] = {
 	{ { "TRIBUTARY_PORTS", "range", "", "low-high within 1024-65535, or any", "any",
 	    "TCP ports to listen on, for hosts behind a firewall." },
 	  { KIND_PORTS, FIELD(port_low), .min = 1024, .max = 65535 } },
-	{ { "TRIBUTARY_STREAMS", "number", "", "0 to 16", "0", "TCP streams of a connection on each rail. 0: choose." },
-	  { KIND_NUMBER, FIELD(streams), .max = 16 } },
+	{ { "TRIBUTARY_STREAMS", "number", "", "0 to 32", "0", "TCP streams of a connection on each rail. 0: choose." },
+	  { KIND_NUMBER, FIELD(streams), .max = 32 } },
 	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "30",
 	    "How long a peer may show no sign of life before its connections fail. What another can replace (a stream, "
 	    "an aggregator) is given up after a third of it, or 10 s where that is more." },

@@ -2,13 +2,14 @@
 /*
  * The message layer of docs/design/transport.md between one sender and one receiver over two streams: three messages of two tags,
  * of two pieces each, while the network loses one stream, or both at once. Pieces stand for bytes: the first may go
- * unscheduled, with its RTS; the second needs credit. Receives are posted at any time, those of one tag by any delay.
+ * unscheduled, with its RTS; the second needs credit. What is unscheduled may take the other stream, behind a second RTS.
+ * Receives are posted at any time, those of one tag by any delay.
  *
- * Checked in every state: RTS come in order, and each once; a piece is written once, and only where its place is known;
+ * Checked in every state: messages are admitted in order, each once; a piece is written once, and only where its place is known;
  * messages of one tag meet receives in order. At every end: each message that has a receive is done at both ends, whatever
  * messages of the other tag wait for.
  *
- * tests/model/check runs it. -DALL=1: both streams are lost; -DPLACES: see below; -DSENT=2: two messages; -DBROKEN=1 to 6:
+ * tests/model/check runs it. -DALL=1: both streams are lost; -DPLACES, -DCARRIED: see below; -DSENT=2: two messages; -DBROKEN=1 to 6:
  * one rule is not kept, which must be found.
  */
 #define MESSAGES 3
@@ -19,6 +20,9 @@
 #define NONE     99
 #ifndef PLACES
 #define PLACES 5 /* a set of messages: the window had room for their first piece */
+#endif
+#ifndef CARRIED
+#define CARRIED 7 /* a set of messages: what is unscheduled may take the other stream */
 #endif
 #ifndef SENT
 #define SENT MESSAGES
@@ -64,7 +68,8 @@ bool r_live[STREAMS] = true;
 byte r_epoch[STREAMS], position[STREAMS];
 byte dead_epoch[STREAMS], dead_position[STREAMS];
 bool say_dead[STREAMS], died[STREAMS];
-byte next;                               /* RTS to come */
+byte next;                               /* the message to be admitted */
+bool early[MESSAGES];                    /* announced, maybe before its turn */
 bool matched[MESSAGES], say_credit[MESSAGES], say_fin[MESSAGES], done[MESSAGES];
 bool first[MESSAGES], second[MESSAGES];  /* written */
 byte posted[2], met[2];                  /* receives of a tag, and those that a message has met */
@@ -213,7 +218,20 @@ inline begin()
 	sent++;
 	put(primary, RTS, m, 0);
 	if
-	:: PLACES >> m & 1 -> unscheduled[m] = true; sent_first[m] = true; put(primary, PIECE, m, 0)
+	:: PLACES >> m & 1 ->
+		unscheduled[m] = true;
+		sent_first[m] = true;
+		s = primary;
+		if
+		:: (CARRIED >> m & 1) && USABLE(OTHER(primary)) ->
+			s = OTHER(primary);
+			if
+			:: BROKEN != 4 -> put(s, RTS, m, 0)
+			:: else
+			fi
+		:: true
+		fi;
+		put(s, PIECE, m, 0)
 	:: else
 	fi
 }
@@ -292,7 +310,7 @@ inline hear(x)
 active proctype sender()
 {
 end:	do
-	:: atomic { sent < SENT && live[primary] && (!HELD || BROKEN == 4) -> begin() }
+	:: atomic { sent < SENT && live[primary] && !HELD -> begin() }
 	:: atomic { again && (!awaits[0] && !awaits[1] || BROKEN == 3) && live[primary] -> send_again() }
 	:: atomic { nempty(up[0]) && live[0] -> hear(0) }
 	:: atomic { nempty(up[1]) && live[1] -> hear(1) }
@@ -350,12 +368,14 @@ inline read(x)
 	fi;
 	if
 	:: type == RTS ->
-		assert(m == next);
-		next++;
+		early[m] = early[m] || m >= next;
 		say_credit[m] = say_credit[m] || BROKEN == 6; /* though no receive matches it */
-		meet(m)
+		do
+		:: next < MESSAGES && early[next] -> early[next] = false; next++; meet(next - 1)
+		:: next == MESSAGES || !early[next] -> break
+		od
 	:: type == PIECE ->
-		assert(m < next && !done[m]);
+		assert((m < next || early[m]) && !done[m]);
 		if
 		:: p == 0 ->
 			assert(!first[m] && (matched[m] || unscheduled[m]));

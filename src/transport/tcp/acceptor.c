@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/hash.h"
 #include "base/sys.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -250,8 +250,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 		connection->joined_count--;
 		connection->live_count--;
 	}
-	unscheduled_bytes = pace_unscheduled(connection->r.pace,
-					     connection->active_count > 1 ? NULL : &connection->r.sender);
+	unscheduled_bytes = pace_unscheduled(connection->r.pace, &connection->r.sender);
 	if (hello->stream + 1U ==
 	    connection->stream_count) /* whose welcome the sender goes by: need not be said again */
 		connection->r.unscheduled_told = unscheduled_bytes;
@@ -260,7 +259,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 	tcp_pin_accepted(transport, fd, hello, peer);
 	tcp_stream_attach(stream, fd, hello->epoch, now_ns);
-	pace_note_path(connection->r.pace, tcp_socket_path_ns(fd));
+	pace_note_path(connection->r.pace, stream->path_ns);
 	stream->peer = *peer;
 	connection->live_count++;
 	connection->last_rx_ns = now_ns;

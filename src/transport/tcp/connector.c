@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -262,6 +262,8 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	connector->device = device;
 	connector->traffic_class = traffic_class;
 	connector->active_count = rails * streams_a_rail(transport, &transport->devices.list[device]);
+	if (connector->active_count > 1) /* one for words */
+		connector->active_count++;
 	if (connector->active_count > TCP_STREAMS_MAX)
 		connector->active_count = TCP_STREAMS_MAX;
 	/* One stream alone would have nothing to fail over to. */

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/sys.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -284,8 +284,11 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 					    .stream = stream->index,
 					    .epoch = (uint16_t)stream->epoch,
 					    .position = stream->rx_position };
-	if (tcp_stream_has_unsent(stream) || !tcp_stream_has_room(stream) ||
-	    clock_elapsed_ns(stream->last_tx_ns, now_ns) < connection->transport->beat_ns)
+	if (tcp_stream_has_unsent(stream) || !tcp_stream_has_room(stream))
+		return;
+	/* Another frame was a sign of life, too, but the receiver's may have acknowledged another stream. */
+	if (clock_elapsed_ns(stream->last_tx_ns, now_ns) < connection->transport->beat_ns &&
+	    (connection->role == TCP_SENDER || stream->rx_told == stream->rx_position))
 		return;
 	stream->rx_told = stream->rx_position;
 	tcp_stream_queue(stream, &frame, NULL);
@@ -330,6 +333,22 @@ static bool is_given_up(const struct tcp_connection *connection, uint64_t now_ns
 	       (connection->peer_process && process_has_ended(connection->peer_process));
 }
 
+/*
+ * Of several streams the first is the primary and the others carry data, as many on each rail as were dialled for it. After it
+ * was lost another one is: until all on that has arrived, since eager messages come in order on one stream.
+ */
+static void restore_primary(struct tcp_connection *connection)
+{
+	const struct tcp_stream *first = connection->streams, *primary;
+
+	if (connection->role != TCP_SENDER || connection->active_count == 1 || !connection->s.primary)
+		return;
+	primary = &connection->streams[connection->s.primary];
+	if (first->live && !first->awaits_dead && primary->live && primary->tx_acknowledged == primary->tx_queued &&
+	    connection->s.again_head == connection->s.again_tail)
+		connection->s.primary = 0;
+}
+
 void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, uint64_t now_ns)
 {
 	char reason[96];
@@ -347,6 +366,7 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 		tcp_connection_fail(connection, -EREMOTEIO, reason);
 		return;
 	}
+	restore_primary(connection);
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 

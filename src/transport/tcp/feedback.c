@@ -5,8 +5,10 @@
  */
 #include "transport/tcp/tcp.h"
 
+/* Several streams: the sender balances them by what is acknowledged. */
 enum {
-	ACK_BYTES = 64 << 10, /* several streams: the sender balances them by what is acknowledged */
+	ACK_BYTES = 64 << 10,
+	ACK_FRAME_BYTES = 128, /* of a stream that has no frame under way: with few control messages it may wait for a beat */
 };
 
 _Static_assert(PACE_UNSCHEDULED_ALONE_BYTES <= TCP_UNSCHEDULED_WINDOW / 2 &&
@@ -67,8 +69,7 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 
 	if (connection->r.unpaced)
 		return TCP_UNSCHEDULED_UNPACED;
-	/* They all go over one stream, so of several only the beginning does. */
-	bytes = pace_unscheduled(connection->r.pace, connection->active_count > 1 ? NULL : &connection->r.sender);
+	bytes = pace_unscheduled(connection->r.pace, &connection->r.sender);
 	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
 	if (bytes < PACE_UNSCHEDULED_BYTES && flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace))
 		bytes = PACE_UNSCHEDULED_BYTES;
@@ -150,14 +151,20 @@ static bool tell_window(struct tcp_connection *connection, struct tcp_stream *pr
 
 static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *primary)
 {
-	struct tcp_frame frame = { .type = TCP_FRAME_ACK };
-
 	for (unsigned i = 0; connection->active_count > 1 && i < connection->stream_count; i++) {
-		const struct tcp_stream *stream = &connection->streams[i];
+		struct tcp_stream *stream = &connection->streams[i];
+		struct tcp_frame frame = { .type = TCP_FRAME_ACK,
+					   .stream = stream->index,
+					   .epoch = (uint16_t)stream->epoch,
+					   .position = stream->rx_position };
 
-		if (stream->live && stream->rx_position - stream->rx_told >= ACK_BYTES &&
-		    !tell(connection, primary, frame))
+		if (!stream->live ||
+		    stream->rx_position - stream->rx_told < (stream->rx_left ? ACK_BYTES : ACK_FRAME_BYTES))
+			continue;
+		if (!tcp_stream_has_room(primary))
 			return false;
+		stream->rx_told = stream->rx_position;
+		tcp_stream_queue(primary, &frame, NULL);
 	}
 	return true;
 }
@@ -201,6 +208,8 @@ void tcp_receiver_retell(struct tcp_connection *connection)
 		if (r->messages[i].state == TCP_MESSAGE_DONE)
 			r->done_untold |= 1U << i;
 	}
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		connection->streams[i].rx_told = 0;
 	r->unscheduled_told = UINT64_MAX;
 	r->window_again = r->control_pending = true;
 }

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "transport/tcp/route.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -2,7 +2,7 @@
 /* What both roles share: moving the data of a connection, tests, the end. */
 #include "base/clock.h"
 #include "base/sys.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <string.h>

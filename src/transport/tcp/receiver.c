@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { RTS_AHEAD_MAX = TRANSPORT_MAX_REQUESTS + TCP_WIRE_EAGER_MESSAGES }; /* numbers, of several streams */
+
 static void unexpected_append(struct tcp_receiver *r, struct tcp_message *message)
 {
 	message->state = TCP_MESSAGE_WAITS;
@@ -155,7 +157,7 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
 static void bound_flight(struct tcp_connection *connection, const struct tcp_message *message)
 {
 	const bool ends = message->received == message->size;
-	uint64_t bytes = pace_flight(connection->r.pace, &connection->r.sender) / connection->active_count;
+	uint64_t bytes = pace_flight(connection->r.pace, &connection->r.sender) / tcp_data_streams(connection);
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
@@ -298,9 +300,9 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 	return 0;
 }
 
-static void message_begin(struct tcp_connection *connection, struct tcp_message *message, const struct tcp_frame *frame)
+static void message_begin(struct tcp_message *message, const struct tcp_frame *frame, uint64_t sequence)
 {
-	message->sequence = connection->r.next_sequence;
+	message->sequence = sequence;
 	message->state = TCP_MESSAGE_WAITS;
 	message->tag = frame->tag;
 	message->request = NULL;
@@ -320,7 +322,7 @@ static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *s
 			    r->next_sequence) < 0)
 		return -EPROTO;
 	message = &r->eager[tcp_window_index(frame->value / TCP_WIRE_EAGER_UNIT)];
-	message_begin(connection, message, frame);
+	message_begin(message, frame, r->next_sequence);
 	message->eager = true;
 	message->size = frame->payload_bytes;
 	r->long_messages = false;
@@ -337,20 +339,61 @@ static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *s
 	return frame->payload_bytes ? 0 : tcp_receiver_payload(connection, stream, 0, now_ns);
 }
 
+/* Announced already, ahead of its turn; or NULL. */
+static struct tcp_message *find_early(const struct tcp_receiver *r, uint64_t sequence)
+{
+	for (uint32_t left = r->early; left; left &= left - 1)
+		if (r->messages[__builtin_ctz(left)].sequence == sequence)
+			return &r->messages[__builtin_ctz(left)];
+	return NULL;
+}
+
+/* Those whose turn has come. */
+static int admit_early(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+	struct tcp_message *message;
+
+	while ((message = find_early(r, r->next_sequence))) {
+		struct tcp_request *request;
+		unsigned index;
+		int error;
+
+		r->early &= ~(1U << (message - r->messages));
+		r->next_sequence++;
+		r->open_messages++;
+		r->long_messages = true;
+		find_slot(connection, message->tag, &request, &index);
+		if (!request) {
+			unexpected_append(r, message);
+			continue;
+		}
+		error = match(connection, message, request, index, now_ns);
+		if (error < 0)
+			return error;
+	}
+	return 0;
+}
+
+/* It comes twice where its unscheduled bytes take another stream than words do, and then in any order. */
 static int rts_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
 	struct tcp_message *message = &r->messages[frame->request];
-	struct tcp_request *request;
-	unsigned index;
+	const uint64_t sequence = tcp_wire_sequence(frame->message, r->next_sequence);
+	const uint32_t bit = 1U << frame->request;
 
-	if (frame->message != (uint32_t)r->next_sequence || frame->value > TRANSPORT_MAX_MESSAGE_BYTES ||
+	if (sequence < r->next_sequence || (r->early & bit && message->sequence == sequence))
+		return 0;
+	if (sequence - r->next_sequence > (connection->active_count > 1 ? RTS_AHEAD_MAX : 0) ||
+	    frame->value > TRANSPORT_MAX_MESSAGE_BYTES ||
 	    (message->state != TCP_MESSAGE_FREE && message->state != TCP_MESSAGE_DONE) ||
 	    (uint64_t)frame->unit * TCP_WIRE_EAGER_UNIT + frame->unscheduled_bytes > TCP_UNSCHEDULED_WINDOW)
 		return -EPROTO;
-	r->done_untold &= ~(1U << frame->request); /* said again for a lost stream, but it was known */
+	r->done_untold &= ~bit; /* said again for a lost stream, but it was known */
 	memset(&message->pace, 0, sizeof(message->pace));
-	message_begin(connection, message, frame);
+	message_begin(message, frame, sequence);
+	message->state = TCP_MESSAGE_EARLY;
 	message->size = frame->value;
 	message->received = message->accepted = 0;
 	message->tell_again = false;
@@ -360,20 +403,15 @@ static int rts_arrived(struct tcp_connection *connection, const struct tcp_frame
 	/* Where no kernel bounds what is on its way, only the budget does. */
 	r->sender.hosts = connection->transport->bounds_windows ? frame->hosts : 1;
 	r->expected_bytes += frame->unscheduled_bytes;
-	r->next_sequence++;
-	r->open_messages++;
-	r->long_messages = true;
-	find_slot(connection, frame->tag, &request, &index);
-	if (request)
-		return match(connection, message, request, index, now_ns);
-	unexpected_append(r, message);
-	return 0;
+	r->early |= bit;
+	return admit_early(connection, now_ns);
 }
 
 /* What no receive matches yet comes in its order, on one stream, and has a place in the window. */
 static bool may_come(const struct tcp_message *message, const struct tcp_frame *frame)
 {
-	return message->state == TCP_MESSAGE_WAITS && frame->value == message->accepted;
+	return (message->state == TCP_MESSAGE_WAITS || message->state == TCP_MESSAGE_EARLY) &&
+	       frame->value == message->accepted;
 }
 
 static int data_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame)
@@ -401,19 +439,22 @@ static int eager_whole(struct tcp_connection *connection, struct tcp_message *me
 	struct tcp_receiver *r = &connection->r;
 	struct tcp_request *request;
 	unsigned index;
+	int error;
 
 	r->next_sequence++;
 	tcp_window_arrived(&r->window, index_of(r, message));
 	r->control_pending |= tcp_window_is_news(&r->window);
 	if (message->state == TCP_MESSAGE_COMES) {
 		eager_complete(connection, message);
-		return 0;
+		return admit_early(connection, now_ns);
 	}
 	find_slot(connection, message->tag, &request, &index); /* a receive may have come while it did */
-	if (request)
-		return take_kept(connection, message, request, index, now_ns);
-	unexpected_append(r, message);
-	return 0;
+	if (!request) {
+		unexpected_append(r, message);
+		return admit_early(connection, now_ns);
+	}
+	error = take_kept(connection, message, request, index, now_ns);
+	return error < 0 ? error : admit_early(connection, now_ns);
 }
 
 int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t bytes, uint64_t now_ns)
@@ -430,7 +471,7 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 	stream->rx_position += bytes;
 	message->received += bytes;
 	r->expected_bytes -= bytes;
-	if (message->state == TCP_MESSAGE_WAITS) {
+	if (message->state == TCP_MESSAGE_WAITS || message->state == TCP_MESSAGE_EARLY) {
 		pace_came(r->pace, bytes, now_ns);
 		return 0;
 	}

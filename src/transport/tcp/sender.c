@@ -15,11 +15,8 @@
 #include <string.h>
 
 enum {
-	/* With one stream to fill there is nothing to balance: fewer, longer frames. */
-	SENDER_LONG_FRAME = 4 << 20,
 	/* Queued for one system call. */
 	SENDER_BURST = 4 << 20,
-	STRIPE_AHEAD_NS = 4 * 1000 * 1000, /* what a stream may have in flight, in time at its own rate */
 	RATE_WINDOW_NS = 5 * 1000 * 1000,
 	SEGMENT_BYTES = 1448,
 };
@@ -97,12 +94,17 @@ static int find_place(const struct tcp_connection *connection, uint64_t bytes)
 	return request ? -ENOBUFS : (int)unit;
 }
 
-/* How many bytes may follow the RTS. A part of a message that is less than a segment is not worth it. */
+/*
+ * How many bytes may follow the RTS. A part of a message that is less than a TCP segment is not worth it. Of several streams one
+ * takes them: of a message that is never buffered not more than its part.
+ */
 static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t bytes)
 {
 	const struct tcp_sender *s = &connection->s;
 	uint64_t left = s->unscheduled_most > s->unscheduled_open ? s->unscheduled_most - s->unscheduled_open : 0;
 
+	if (connection->active_count > 1 && bytes > TCP_BUFFERED_MOST && left > tcp_stripe_segment(connection))
+		left = tcp_stripe_segment(connection);
 	return bytes <= left ? bytes : left < SEGMENT_BYTES ? 0 : left;
 }
 
@@ -116,6 +118,46 @@ static bool is_better_unscheduled(const struct tcp_connection *connection, uint6
 	       find_place(connection, bytes) >= 0;
 }
 
+/*
+ * While a stream is replaced the others go on, and may be lost, too. What would have to be sent again never gets more than
+ * all streams hold, so that again[] has room for it however often they are lost.
+ */
+static bool may_keep_more(const struct tcp_connection *connection)
+{
+	const struct tcp_sender *s = &connection->s;
+	uint64_t kept = s->again_tail - s->again_head;
+
+	if (!order_is_held(connection))
+		return true; /* each stream's own bound is enough */
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->awaits_dead)
+			kept += stream->lost_tail - stream->lost_head;
+		else if (stream->live)
+			kept += stream->tx_tail - stream->tx_head;
+	}
+	return kept + 1 < s->again_capacity;
+}
+
+/* The next bytes of the message, behind what the stream has queued already. */
+static void queue_data(struct tcp_connection *connection, struct tcp_stream *stream, struct tcp_request *request,
+		       uint64_t bytes)
+{
+	const struct tcp_frame frame = { .type = TCP_FRAME_DATA,
+					 .message = (uint32_t)request->sequence,
+					 .request = (uint8_t)(request - connection->requests),
+					 .value = request->next_offset,
+					 .payload_bytes = (uint32_t)bytes };
+
+	tcp_stream_queue(stream, &frame, request->data + request->next_offset);
+	request->next_offset += bytes;
+}
+
+/*
+ * Of several streams one carries the unscheduled bytes of a message, a segment at most, and its RTS comes there once more
+ * ahead of them: bytes never come unannounced, and no RTS waits behind the bytes of another message.
+ */
 static void queue_rts(struct tcp_connection *connection, struct tcp_stream *primary, struct tcp_request *request)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_RTS,
@@ -124,9 +166,18 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *prim
 				   .tag = request->tag,
 				   .value = request->size,
 				   .hosts = (uint8_t)pace_hosts_sent_to(connection->s.pace) };
-	uint64_t bytes = unscheduled(connection, request->size);
-	int unit = bytes ? find_place(connection, bytes) : -ENOBUFS;
+	struct tcp_stream *carrier = primary;
+	uint64_t bytes;
+	int unit;
 
+	connection->s.open_bytes += request->size;
+	bytes = unscheduled(connection, request->size);
+	if (connection->active_count > 1) {
+		carrier = tcp_stripe_pick(connection);
+		if (!carrier || carrier->tx_tail - carrier->tx_head + 3 > TCP_TX_FRAMES) /* two RTS, if it is the primary, and DATA */
+			bytes = 0;
+	}
+	unit = bytes ? find_place(connection, bytes) : -ENOBUFS;
 	if (unit < 0)
 		bytes = 0;
 	request->granted = request->unscheduled = bytes;
@@ -138,6 +189,11 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *prim
 	}
 	tcp_stream_queue(primary, &frame, NULL);
 	TAILQ_INSERT_TAIL(&connection->open, request, link);
+	if (!bytes || connection->active_count == 1)
+		return;
+	if (carrier != primary)
+		tcp_stream_queue(carrier, &frame, NULL);
+	queue_data(connection, carrier, request, bytes);
 }
 
 /* The receiver has said more of it, so it has matched it. */
@@ -153,13 +209,13 @@ static void unscheduled_matched(struct tcp_connection *connection, struct tcp_re
  */
 static bool may_buffer(const struct tcp_connection *connection, const struct tcp_request *request)
 {
-	const struct tcp_stream *primary = &connection->streams[connection->s.primary];
-
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		if (connection->streams[i].live && tcp_stream_has_unsent(&connection->streams[i]))
+			return false;
 	return TAILQ_FIRST(&connection->open) == request && !TAILQ_NEXT(request, link) &&
 	       request->size <= TCP_BUFFERED_MOST && request->unscheduled == request->size &&
 	       request->next_offset == request->size && !connection->error && !connection->watch.on &&
-	       request->size <= connection->eager_limit && !tcp_stream_has_unsent(primary) &&
-	       !order_is_held(connection);
+	       request->size <= connection->eager_limit && !order_is_held(connection);
 }
 
 /*
@@ -168,7 +224,6 @@ static bool may_buffer(const struct tcp_connection *connection, const struct tcp
  */
 bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *request)
 {
-	struct tcp_stream *primary = &connection->streams[connection->s.primary];
 	struct tcp_sender *s = &connection->s;
 
 	if (!may_buffer(connection, request) ||
@@ -180,11 +235,15 @@ bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *re
 		return false;
 	copy_bytes(s->buffer, request->data, (size_t)request->size);
 	request->data = s->buffer;
-	for (uint32_t i = primary->tx_head; i != primary->tx_tail; i++) {
-		struct tcp_tx_frame *out = &primary->frames[i % TCP_TX_FRAMES];
+	for (unsigned k = 0; k < connection->stream_count; k++) {
+		struct tcp_stream *stream = &connection->streams[k];
 
-		if (out->type == TCP_FRAME_DATA && out->message == (uint32_t)request->sequence)
-			out->payload = request->data + out->value;
+		for (uint32_t i = stream->tx_head; i != stream->tx_tail; i++) {
+			struct tcp_tx_frame *out = &stream->frames[i % TCP_TX_FRAMES];
+
+			if (out->type == TCP_FRAME_DATA && out->message == (uint32_t)request->sequence)
+				out->payload = request->data + out->value;
+		}
 	}
 	s->buffered = request;
 	return true;
@@ -227,78 +286,6 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	return 0;
 }
 
-static bool is_usable(const struct tcp_stream *stream)
-{
-	return stream->live && !stream->awaits_dead;
-}
-
-static bool any_active_live(const struct tcp_connection *connection)
-{
-	for (unsigned i = 0; i < connection->active_count; i++)
-		if (is_usable(&connection->streams[i]))
-			return true;
-	return false;
-}
-
-static uint64_t in_flight(const struct tcp_stream *stream)
-{
-	return stream->tx_queued - stream->tx_acknowledged;
-}
-
-/* The stream that would be through with one more segment first; NULL when every one has enough. */
-static struct tcp_stream *pick_stream(struct tcp_connection *connection)
-{
-	const uint64_t segment = connection->transport->params->segment_bytes;
-	unsigned first = any_active_live(connection) ? 0 : connection->active_count;
-	unsigned end = first ? connection->stream_count : connection->active_count;
-	struct tcp_stream *best = &connection->streams[connection->s.primary];
-	uint64_t best_ns = UINT64_MAX;
-
-	/* Nothing to balance. */
-	if (connection->active_count == 1)
-		return is_usable(best) && tcp_stream_has_room(best) && !best->tx_full ? best : NULL;
-	best = NULL;
-
-	for (unsigned i = first; i < end; i++) {
-		struct tcp_stream *stream = &connection->streams[i];
-		uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8, ahead_ns;
-
-		if (!is_usable(stream) || !tcp_stream_has_room(stream) || stream->tx_full)
-			continue;
-		if (connection->live_count > 1 && connection->active_count > 1 &&
-		    in_flight(stream) >= segment + rate_Bps * STRIPE_AHEAD_NS / NS_PER_S)
-			continue;
-		ahead_ns = (in_flight(stream) + segment) * 1000 / (rate_Bps / 1000000 + 1);
-		if (ahead_ns < best_ns) {
-			best_ns = ahead_ns;
-			best = stream;
-		}
-	}
-	return best;
-}
-
-/*
- * While a stream is replaced the others go on, and may be lost, too. What would have to be sent again never gets more than
- * all streams hold, so that again[] has room for it however often they are lost.
- */
-static bool may_keep_more(const struct tcp_connection *connection)
-{
-	const struct tcp_sender *s = &connection->s;
-	uint64_t kept = s->again_tail - s->again_head;
-
-	if (!order_is_held(connection))
-		return true; /* each stream's own bound is enough */
-	for (unsigned i = 0; i < connection->stream_count; i++) {
-		const struct tcp_stream *stream = &connection->streams[i];
-
-		if (stream->awaits_dead)
-			kept += stream->lost_tail - stream->lost_head;
-		else if (stream->live)
-			kept += stream->tx_tail - stream->tx_head;
-	}
-	return kept + 1 < s->again_capacity;
-}
-
 /* What is unscheduled follows its RTS on the same stream, or it could come first. */
 static bool may_go(const struct tcp_connection *connection, const struct tcp_stream *stream,
 		   const struct tcp_request *request)
@@ -310,26 +297,19 @@ static bool may_go(const struct tcp_connection *connection, const struct tcp_str
 /* Queues the next piece of the oldest message that has one which may go. 0: there is none. */
 static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *stream)
 {
-	const size_t longest = connection->active_count > 1 ? connection->transport->params->segment_bytes
-							    : SENDER_LONG_FRAME;
+	const size_t longest = tcp_stripe_segment(connection);
 
 	if (!may_keep_more(connection))
 		return 0;
 	for (struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
 	     request = TAILQ_NEXT(request, link)) {
-		struct tcp_frame frame = { .type = TCP_FRAME_DATA,
-					   .message = (uint32_t)request->sequence,
-					   .request = (uint8_t)(request - connection->requests),
-					   .value = request->next_offset };
 		uint64_t bytes = request->granted - request->next_offset;
 
 		if (!bytes || !may_go(connection, stream, request))
 			continue;
 		if (bytes > longest)
 			bytes = longest;
-		frame.payload_bytes = (uint32_t)bytes;
-		tcp_stream_queue(stream, &frame, request->data + request->next_offset);
-		request->next_offset += bytes;
+		queue_data(connection, stream, request, bytes);
 		return (size_t)bytes;
 	}
 	return 0;
@@ -343,6 +323,19 @@ static bool is_unscheduled(const struct tcp_connection *connection, const struct
 	return request && (request == connection->s.buffered || out->value < request->unscheduled);
 }
 
+/* BYE ends the connection, so it waits for a buffered send whose bytes another stream carries. */
+static bool data_is_under_way(const struct tcp_connection *connection)
+{
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		for (uint32_t at = stream->tx_head; stream->live && at != stream->tx_tail; at++)
+			if (i != connection->s.primary && stream->frames[at % TCP_TX_FRAMES].type == TCP_FRAME_DATA)
+				return true;
+	}
+	return false;
+}
+
 /* What a dead stream left: order first, and only once every dead stream is accounted for. */
 static void send_again(struct tcp_connection *connection)
 {
@@ -354,10 +347,11 @@ static void send_again(struct tcp_connection *connection)
 	while (s->again_head != s->again_tail) {
 		struct tcp_tx_frame *out = &s->again[s->again_head % s->again_capacity];
 		bool ordered = out->type != TCP_FRAME_DATA || is_unscheduled(connection, out);
-		struct tcp_stream *stream = ordered ? &connection->streams[s->primary] : pick_stream(connection);
+		struct tcp_stream *stream = ordered ? &connection->streams[s->primary] : tcp_stripe_pick(connection);
 		struct tcp_frame frame;
 
-		if (!stream || !stream->live || !tcp_stream_has_room(stream))
+		if (!stream || !stream->live || !tcp_stream_has_room(stream) ||
+		    (out->type == TCP_FRAME_BYE && data_is_under_way(connection)))
 			return;
 		if (tcp_wire_get_frame(out->header, &frame) == 0)
 			tcp_stream_queue(stream, &frame, out->payload);
@@ -394,27 +388,16 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 			tcp_stream_flush(stream, true, now_ns);
 	}
 	while (!connection->error) {
-		struct tcp_stream *stream = pick_stream(connection),
-				  *primary = &connection->streams[connection->s.primary];
+		struct tcp_stream *stream = tcp_stripe_pick(connection);
 		size_t burst = 0, bytes = 1;
 
 		if (!stream)
 			break;
-		if (in_flight(stream) == 0) { /* an idle spell is no measure of its rate */
-			stream->rate_since_ns = now_ns;
-			stream->rate_from_position = stream->tx_acknowledged;
-		}
 		while (burst < SENDER_BURST && bytes && tcp_stream_has_room(stream)) {
 			bytes = cut_frame(connection, stream);
 			burst += bytes;
 			if (connection->active_count > 1)
 				break; /* choose anew for the next segment */
-		}
-		/* What is left may be unscheduled. */
-		if (!burst && stream != primary && is_usable(primary) && tcp_stream_has_room(primary) &&
-		    !primary->tx_full) {
-			stream = primary;
-			burst = cut_frame(connection, stream);
 		}
 		if (!burst)
 			break;
@@ -432,20 +415,19 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 
 static void acknowledged(struct tcp_stream *stream, uint64_t position, uint64_t now_ns)
 {
-	uint64_t window_ns = clock_elapsed_ns(stream->rate_since_ns, now_ns);
-
 	if (position <= stream->tx_acknowledged)
 		return;
+	stream->rate_busy_ns += clock_elapsed_ns(stream->last_ack_ns, now_ns);
 	stream->tx_acknowledged = position;
 	stream->last_ack_ns = now_ns;
 	while (stream->tx_head != stream->tx_next && stream->frames[stream->tx_head % TCP_TX_FRAMES].end <= position)
 		stream->tx_head++;
-	if (window_ns >= RATE_WINDOW_NS) {
+	if (stream->rate_busy_ns >= RATE_WINDOW_NS) {
 		uint64_t bytes = position - stream->rate_from_position;
-		uint64_t rate_Bps = bytes * 1000 / (window_ns / 1000 + 1) * 1000;
+		uint64_t rate_Bps = bytes * 1000 / (stream->rate_busy_ns / 1000 + 1) * 1000;
 
 		stream->rate_Bps = stream->rate_Bps ? (stream->rate_Bps + rate_Bps) / 2 : rate_Bps;
-		stream->rate_since_ns = now_ns;
+		stream->rate_busy_ns = 0;
 		stream->rate_from_position = position;
 	}
 }
@@ -468,6 +450,7 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 	if (request->next_offset != request->size)
 		return -EPROTO;
 	unscheduled_matched(connection, request);
+	connection->s.open_bytes -= request->size;
 	TAILQ_REMOVE(&connection->open, request, link);
 	request->done = true;
 	if (request == connection->s.buffered) {

@@ -5,7 +5,7 @@
  * for whom. Data is moved by the callers' threads; here only for those that have not called for a while.
  */
 #include "base/clock.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <poll.h>
 #include <unistd.h>

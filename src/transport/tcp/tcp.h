@@ -42,7 +42,8 @@ enum {
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
 	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
 	TCP_UNPINNED_MAX = 64,
-	TCP_PIN_TRIES = 4, /* parts of the time-out; the last two are for the system's route */
+	TCP_PIN_TRIES = 4,          /* parts of the time-out; the last two are for the system's route */
+	TCP_WORTH_BYTES = 32 << 10, /* fewer are not worth a system call where, in a long frame, they can wait */
 	TCP_ACCEPTOR_MAX = 2 * TCP_INTERFACE_MAX,
 	TCP_WATCH_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP,
 	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
@@ -108,9 +109,10 @@ struct tcp_stream {
 	int tx_error;       /* it takes no more at all; what the peer said before it ended is still to be read */
 	uint64_t tx_due_ns; /* full: it is not worth asking again before */
 	uint64_t last_tx_ns, last_ack_ns;
-	uint64_t rate_Bps; /* acknowledged bytes, smoothed; for striping */
-	uint64_t most_Bps; /* its limit, whatever socket it has; 0: none */
-	uint64_t rate_since_ns, rate_from_position;
+	uint64_t path_ns;                          /* its round trip as it was connected; 0: not known */
+	uint64_t rate_Bps;                         /* acknowledged bytes, smoothed; for striping */
+	uint64_t most_Bps;                         /* its limit, whatever socket it has; 0: none */
+	uint64_t rate_busy_ns, rate_from_position; /* of its window: only while bytes were on their way */
 	/* Sender, between death and return. While it awaits DEAD: what was written and not acknowledged. */
 	struct tcp_tx_frame *lost_frames;
 	uint32_t lost_epoch, lost_head, lost_tail;
@@ -149,6 +151,7 @@ struct tcp_request {
 
 enum tcp_message_state {
 	TCP_MESSAGE_FREE,
+	TCP_MESSAGE_EARLY, /* as WAITS, but an earlier one has not been announced yet */
 	TCP_MESSAGE_WAITS, /* no receive matches; the whole, or its unscheduled bytes, lie in a window */
 	TCP_MESSAGE_COMES, /* matched, bytes are on their way */
 	TCP_MESSAGE_DONE,
@@ -176,6 +179,7 @@ struct tcp_message {
 struct tcp_sender {
 	uint64_t next_sequence;
 	uint64_t unscheduled_most, unscheduled_open; /* bytes: what the receiver said, and what is on its way */
+	uint64_t open_bytes;                         /* of the open messages */
 	uint8_t primary;                             /* RTS and eager messages go here, in order */
 	struct tcp_window window;
 	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
@@ -193,7 +197,8 @@ struct tcp_receiver {
 	/* Messages by RTS, by the sender's request: one that is done stays until that request is used again. */
 	struct tcp_message *messages;
 	struct tcp_message *eager;            /* by the first unit in the window */
-	uint32_t coming;                      /* a set of messages: matched and not done */
+	uint32_t early;                       /* a set of messages: announced ahead of their turn */
+	uint32_t coming;                      /* the same: matched and not done */
 	uint32_t done_untold;                 /* done, and the sender is to hear of it */
 	TAILQ_HEAD(, tcp_message) unexpected; /* no receive matches, in order of sequence */
 	uint64_t next_sequence;               /* that the next RTS or eager message must have */
@@ -265,6 +270,11 @@ struct tcp_connection {
 	uint64_t created_ns;
 };
 
+/* Of several active streams the primary carries no data, behind which RTS would be late. */
+static inline unsigned tcp_data_streams(const struct tcp_connection *connection)
+{
+	return connection->active_count > 1 ? connection->active_count - 1 : 1;
+}
 /* The first whose caller waits. */
 static inline struct tcp_request *tcp_request_awaited(const struct tcp_connection *connection)
 {
@@ -314,54 +324,6 @@ struct tcp_rejected {
 	struct sockaddr_storage peer;
 	char what[128];     /* of one that is unsaid */
 	bool tells_version; /* which no other replaces */
-};
-
-/* A stream being dialled: connector.c. */
-enum tcp_dial_state {
-	TCP_DIAL_START,
-	TCP_DIAL_CONNECT,
-	TCP_DIAL_HELLO,
-	TCP_DIAL_WELCOME,
-	TCP_DIAL_READY,
-	TCP_DIAL_STATE_COUNT
-};
-enum tcp_pin {
-	TCP_PIN_BOTH, /* tied to the interface at both ends, if the peer offers that */
-	TCP_PIN_HERE,
-	TCP_PIN_NONE, /* as the system routes it */
-};
-struct tcp_dial {
-	enum tcp_dial_state state;
-	int fd;
-	struct sockaddr_storage peer;
-	socklen_t peer_bytes;
-	uint16_t port, tied_port; /* of the peer: tcp_wire_address */
-	int interface;            /* to go out of; -1: the peer is on this host */
-	enum tcp_pin pin;
-	bool gave_up;         /* TCP_PIN_NONE because nothing else reached the peer */
-	bool may_unpin;       /* no other stream of the connection lives */
-	uint64_t next_pin_ns; /* so long it is tried this way */
-	int traffic_class;
-	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
-	uint64_t retry_at_ns, deadline_ns;
-	unsigned refused;
-	int last_error;
-	struct tcp_wire_hello hello;
-	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
-	size_t count;
-	struct tcp_wire_welcome welcome;
-};
-
-/* A connect() that has not ended. The handle's cookie is its id. */
-struct tcp_connector {
-	struct tcp_transport *transport;
-	LIST_ENTRY(tcp_connector) link;
-	uint64_t id;
-	int device, traffic_class;
-	struct tcp_wire_handle handle;
-	struct tcp_dial dials[TCP_STREAMS_MAX];
-	unsigned dial_count, active_count;
-	uint64_t deadline_ns, connection_id;
 };
 
 _Static_assert((int)TCP_INTERFACE_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
@@ -445,9 +407,6 @@ void tcp_stream_queue(struct tcp_stream *stream, const struct tcp_frame *frame, 
 /* Writes what is queued. An error shows as the stream is read. keep: frames wait to be acknowledged. */
 void tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns);
 /* When `bytes` came since `then_ns`: from when on as many as are worth a system call will have come; 0: at once. */
-enum {
-	TCP_WORTH_BYTES = 32 << 10
-}; /* what a system call should move at least: after less, in a long frame, it can wait */
 uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns);
 /*
  * read.c. Reads once and hands on what came. `most` bounds what is read beyond the payload that is on its way. *ret_more: the
@@ -482,6 +441,15 @@ void tcp_sender_say_bye(struct tcp_connection *connection, uint64_t now_ns);
 struct tcp_request *tcp_sender_find(const struct tcp_connection *connection, uint32_t message);
 /* Nothing that the peer still needs is left here. */
 bool tcp_sender_is_empty(const struct tcp_connection *connection);
+
+/* stripe.c */
+/* The longest frame of a message with RTS. */
+size_t tcp_stripe_segment(const struct tcp_connection *connection);
+/*
+ * The stream that would be through with one more segment first; NULL when every one has enough. Of several the primary has no
+ * data, as long as another one lives.
+ */
+struct tcp_stream *tcp_stripe_pick(struct tcp_connection *connection);
 
 /* receiver.c */
 int tcp_receiver_init(struct tcp_connection *connection);
@@ -524,7 +492,6 @@ int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint3
 /* A stream that was lost has a new socket. */
 void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
 			 uint64_t now_ns);
-
 /* A new socket of a connection that may be watched; one that cannot be is lost. */
 void tcp_failover_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns);
 
@@ -556,25 +523,6 @@ int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *r
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns);
 int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes);
 void tcp_connection_close(struct tcp_connection *connection);
-
-/* connector.c */
-/* Transport lock held. One step. *ret stays as it is until the connection stands. */
-int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
-		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret);
-void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
-void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns); /* dead streams; connection lock held */
-
-/* pin.c. Before connect: ties the socket to the interface if a route leads there, and sets the port to dial. */
-void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial);
-/* The peer is not reached that way: true if another way is to be tried. */
-bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint64_t now_ns);
-/* The dial is ready: remembers, and says, that it went as the system routes it. */
-void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial);
-/* The same for a connection that came in. */
-void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_wire_hello *hello,
-		      const struct sockaddr_storage *peer);
-/* Whether answers from this interface's address would leave through another one. */
-bool tcp_pin_is_needed(const struct tcp_interface *interface);
 
 /* acceptor.c; transport lock held in all of them. First: where the interface's sockets listen. */
 int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret);

@@ -5,7 +5,7 @@
 #include "base/minmax.h"
 #include "base/process.h"
 #include "base/sys.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-	TCP_WIRE_VERSION = 6,
+	TCP_WIRE_VERSION = 7,
 	TCP_WIRE_HANDLE_BYTES = 128,
 	TCP_WIRE_HELLO_BYTES = 128,
 	TCP_WIRE_WELCOME_BYTES = 256,
@@ -24,7 +24,7 @@ enum {
 	TCP_WIRE_SECRET_BYTES = 16,
 	TCP_WIRE_HOST_BYTES = 40, /* with its NUL */
 	TCP_WIRE_RAILS_MAX = 8,
-	TCP_WIRE_STREAMS_MAX = 16,
+	TCP_WIRE_STREAMS_MAX = 64,
 	TCP_WIRE_REQUESTS_MAX = 32, /* sends of a connection that are open at a time */
 	TCP_WIRE_EAGER_UNIT = 64,   /* an eager message takes whole units of the window */
 	TCP_WIRE_EAGER_UNITS = 1024,
@@ -61,7 +61,7 @@ struct tcp_wire_handle {
 /* First bytes on every stream, connecting to accepting side. */
 struct tcp_wire_hello {
 	uint8_t stream, stream_count; /* index below count; count from 1 to TCP_WIRE_STREAMS_MAX */
-	uint8_t active_count;         /* the first so many carry data, the rest stand by */
+	uint8_t active_count;         /* the first so many are used, the rest stand by */
 	uint32_t listener_id, epoch, process_id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint64_t connection_id;
@@ -87,7 +87,7 @@ enum tcp_frame_type {
 	TCP_FRAME_NONE, /* never sent: all-zero bytes are no frame */
 	/* sender to receiver */
 	TCP_FRAME_EAGER,   /* message, tag, value: offset in the eager window, payload: the whole message */
-	TCP_FRAME_RTS,     /* message, request, tag, value: its size; unscheduled_bytes, unit, hosts */
+	TCP_FRAME_RTS,     /* message, request, tag, value: its size; unscheduled_bytes, unit, hosts; maybe twice */
 	TCP_FRAME_DATA,    /* message, request, value: offset, payload */
 	TCP_FRAME_SUSPECT, /* stream, epoch: stop it for good and answer DEAD */
 	/* receiver to sender; each also acknowledges: stream, epoch, position */
@@ -121,7 +121,7 @@ struct tcp_frame {
 	uint64_t position; /* receiver's frames: bytes consumed of `stream` */
 	union {
 		uint32_t payload_bytes;     /* EAGER, DATA */
-		uint32_t unscheduled_bytes; /* RTS: DATA frames with them follow on the same stream */
+		uint32_t unscheduled_bytes; /* RTS: DATA frames with them follow, of several streams behind the second RTS */
 	};
 	int32_t tag; /* EAGER, RTS */
 };

@@ -17,8 +17,8 @@
 
 enum {
 	/* 2: PIECE, and receives with address 0; 3: pieces have places of their own; 4: SLOTS are credit, too;
-	 * 5: counts begin at VERBS_WIRE_FIRST_COUNT */
-	VERBS_WIRE_VERSION = 5,
+	 * 5: counts begin at VERBS_WIRE_FIRST_COUNT; 6: the control connection's */
+	VERBS_WIRE_VERSION = 6,
 	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
 	VERBS_WIRE_QUEUES_MAX = 16,
 	VERBS_WIRE_FRAME_BYTES = 1024, /* every frame, whatever is in it */

@@ -158,7 +158,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_PORTS",
 		  { { "1024-65535", "1024-65535" }, { "5000-5000", "5000-5000" }, { "any", "any" } },
 		  { "1023-2000", "2000-65536", "3000-2000", "3000", "0", "0-0" } },
-		{ "TRIBUTARY_STREAMS", { { "0", "0" }, { "16", "16" } }, { "17", "-1", "4294967296", "two", "1.5" } },
+		{ "TRIBUTARY_STREAMS", { { "0", "0" }, { "32", "32" } }, { "33", "-1", "4294967296", "two", "1.5" } },
 		{ "TRIBUTARY_TIMEOUT",
 		  { { "0.1", "0.1" }, { "3600", "3600" }, { "2.50", "2.5" } },
 		  { "0", "0.099999999", "3600.1", "10s", "-1" } },
@@ -253,7 +253,7 @@ static void one_bad_value_leaves_the_others(void **state)
 	assert_int_equal(params.qps, 3);
 	assert_int_equal(complaints.count, 1);
 	assert_string_equal(complaints.text[0],
-			    "TRIBUTARY_STREAMS=99 is not valid: expected 0 to 16; the default, 0, is used.");
+			    "TRIBUTARY_STREAMS=99 is not valid: expected 0 to 32; the default, 0, is used.");
 }
 
 static void what_can_be_replaced_is_given_up_sooner(void **state)

@@ -108,7 +108,7 @@ static void other_sends_wait_for_fin(void **state)
 	}
 
 	/* What had credit may be on several streams. */
-	harness_open(harness, &credit, 2);
+	harness_open(harness, &credit, HARNESS_STREAMS);
 	sends[0] = harness_send(harness, harness->out[0], 5000, 5);
 	harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
 	while (sends[0]->next_offset < sends[0]->size)
@@ -139,19 +139,20 @@ static void other_sends_wait_for_fin(void **state)
 /* Its stream is lost, or all, at any moment of the way to its close: what is sent again comes before BYE. */
 static void a_buffered_send_arrives_though_its_sender_closes(void **state)
 {
-	enum { STEPS = 24, CUT = 2000 };
+	enum { STEPS = 24 };
 	struct harness *harness = *state;
 	uint8_t sent[5000];
 
 	for (unsigned run = 0; run < 4 * STEPS; run++) {
-		const bool all = run & 1;
+		const bool all = run & 1, several = run >> 1 & 1;
+		const size_t bytes = several ? HARNESS_SEGMENT : sizeof(sent);
 		struct tcp_request *send, *receive;
 
-		harness_open(harness, &buffered, 1 + (run >> 1 & 1));
+		harness_open(harness, &buffered, several ? HARNESS_STREAMS : 1);
 		memcpy(sent, harness->out[0], sizeof(sent));
 		receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
-		harness->middles[0].left = CUT;
-		send = harness_send(harness, harness->out[0], sizeof(sent), 5);
+		harness->middles[several].left = bytes / 2;
+		send = harness_send(harness, harness->out[0], bytes, 5);
 		harness->now_ns += TCP_BUFFERED_AFTER_NS;
 		assert_true(tcp_sender_buffer(harness->sender, send));
 		memset(harness->out[0], 0xee, HARNESS_BYTES);
@@ -167,8 +168,8 @@ static void a_buffered_send_arrives_though_its_sender_closes(void **state)
 			harness_step(harness, 1);
 			harness_rejoin(harness);
 		}
-		assert_int_equal(harness_finish(harness, receive), sizeof(sent));
-		assert_memory_equal(harness->in[0], sent, sizeof(sent));
+		assert_int_equal(harness_finish(harness, receive), bytes);
+		assert_memory_equal(harness->in[0], sent, bytes);
 		harness_close(harness);
 	}
 }

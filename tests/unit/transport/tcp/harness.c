@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include "base/clock.h"
+#include "support/random.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -202,12 +203,18 @@ void harness_close(struct harness *harness)
 
 void harness_pass(struct harness_middle *middle)
 {
-	uint8_t bytes[4096];
+	harness_pass_some(middle, HARNESS_PASS_MOST);
+}
+
+void harness_pass_some(struct harness_middle *middle, size_t most)
+{
+	uint8_t bytes[HARNESS_PASS_MOST];
 	ssize_t got;
-	size_t most = middle->left < sizeof(bytes) ? middle->left : sizeof(bytes);
 
 	if (middle->sender < 0)
 		return;
+	if (most > middle->left)
+		most = middle->left;
 	got = most ? recv(middle->sender, bytes, most, 0) : -1;
 	if (got > 0) {
 		if (send(middle->receiver, bytes, (size_t)got, MSG_NOSIGNAL) != got) {
@@ -415,6 +422,59 @@ bool harness_run(struct harness *harness)
 	}
 	fail_msg("%s: it hangs", harness->program->name);
 	return false;
+}
+
+/* Some streams are slow for a while, so that their bytes overtake each other in every way. */
+static void pass_at_random(struct harness *harness, uint64_t *random, unsigned slow[static HARNESS_STREAMS])
+{
+	for (unsigned k = 0; k < HARNESS_STREAMS; k++) {
+		unsigned i = (unsigned)random_below(random, HARNESS_STREAMS);
+
+		if (!random_below(random, 40))
+			slow[i] = 1 + (unsigned)random_below(random, 12);
+		if (!random_below(random, slow[i]))
+			harness_pass_some(&harness->middles[i],
+					  random_below(random, 2) ? 1 + random_below(random, 60) : HARNESS_PASS_MOST);
+	}
+}
+
+static void tick_both(struct harness *harness)
+{
+	if (!harness->sender->error)
+		tcp_connection_tick(harness->sender, harness->now_ns);
+	if (!harness->receiver->error)
+		tcp_connection_tick(harness->receiver, harness->now_ns);
+}
+
+void harness_run_random(struct harness *harness, uint64_t *random, unsigned cuts)
+{
+	unsigned slow[HARNESS_STREAMS] = { 1, 1, 1 };
+
+	for (unsigned step = 0; step < 4 * HARNESS_STEPS_MAX; step++) {
+		if (!random_below(random, 3))
+			post(harness);
+		pass_at_random(harness, random, slow);
+		harness->sender->ready |= random_below(random, 2);
+		if (random_below(random, 2))
+			tcp_connection_progress(random_below(random, 2) ? harness->sender : harness->receiver);
+		harness->early |= harness->receiver->r.early != 0;
+		if (cuts && !random_below(random, 80)) {
+			cuts--;
+			middle_close(&harness->middles[random_below(random, HARNESS_STREAMS)]);
+		}
+		if (!random_below(random, 20))
+			harness_rejoin(harness);
+		assert_int_equal(harness->sender->error, 0);
+		assert_int_equal(harness->receiver->error, 0);
+		if (collect(harness)) {
+			check_data(harness);
+			return;
+		}
+		harness->now_ns += NS_PER_MS;
+		if (!random_below(random, 60))
+			tick_both(harness);
+	}
+	fail_msg("%s: it hangs", harness->program->name);
 }
 
 void harness_step(struct harness *harness, unsigned rounds)

@@ -9,13 +9,15 @@
 #include "transport/tcp/tcp.h"
 
 enum {
-	HARNESS_STREAMS = 2,
+	HARNESS_STREAMS = 3, /* all active, one of them the primary; or one, and the others stand by */
+	HARNESS_NEXT_ACTIVE = HARNESS_STREAMS - 1,
 	HARNESS_MESSAGES = 16,
 	HARNESS_BYTES = 8192, /* of the longest message of a program */
 	HARNESS_EAGER = 256,
 	HARNESS_SEGMENT = 1024,
 	HARNESS_STEPS_MAX = 20000,
 	HARNESS_WHOLE = 1 << 30,
+	HARNESS_PASS_MOST = 4096,
 };
 
 enum harness_death { HARNESS_CLOSED, HARNESS_SILENT };
@@ -59,6 +61,7 @@ struct harness {
 	size_t received[HARNESS_MESSAGES];
 	bool sent_done[HARNESS_MESSAGES], received_done[HARNESS_MESSAGES];
 	unsigned sent, posted, came_unscheduled, buffered;
+	bool early; /* a message was announced before its turn */
 	bool rejoin; /* lost streams come back */
 	unsigned rejoins;
 	unsigned cut_all_at, cuts_left; /* the step in which all are cut, and how often from then on */
@@ -72,11 +75,14 @@ void harness_open(struct harness *harness, const struct harness_program *program
 void harness_close(struct harness *harness);
 /* Some bytes through one stream, both ways. */
 void harness_pass(struct harness_middle *middle);
+void harness_pass_some(struct harness_middle *middle, size_t most);
 void harness_cut_all(struct harness *harness);
 /* Lost streams come back. */
 void harness_rejoin(struct harness *harness);
 /* True: the program is through, and every byte is right. False: the connection failed at both ends. */
 bool harness_run(struct harness *harness);
+/* The same in random order, with so many cuts of one stream; the test fails if the program does not come through. */
+void harness_run_random(struct harness *harness, uint64_t *random, unsigned cuts);
 /* Both ends and all streams in turn, a few times. */
 void harness_step(struct harness *harness, unsigned rounds);
 

@@ -41,7 +41,7 @@ static void every_program_ends(void **state)
 	struct harness *harness = *state;
 
 	for (const struct harness_program *program = harness_programs; program->name; program++)
-		for (unsigned active_count = 1; active_count <= HARNESS_STREAMS; active_count++) {
+		for (unsigned active_count = 1; active_count <= HARNESS_STREAMS; active_count += HARNESS_NEXT_ACTIVE) {
 			harness_open(harness, program, active_count);
 			if (!harness_run(harness))
 				fail_msg("%s: the connection failed", program->name);
@@ -86,10 +86,10 @@ static void another_tag_goes_on_for_ever(void **state)
 	static const struct harness_program *const programs[] = { &plain, &unscheduled, &whole };
 	struct harness *harness = *state;
 
-	for (unsigned i = 0; i < 3 * HARNESS_STREAMS; i++)
+	for (unsigned i = 0; i < 6; i++)
 		for (unsigned ahead = 1; ahead <= 16; ahead *= 2)
 			for (unsigned in_flight = 1; in_flight <= 16; in_flight *= 2) {
-				harness_open(harness, programs[i % 3], 1 + i / 3);
+				harness_open(harness, programs[i % 3], i < 3 ? 1 : HARNESS_STREAMS);
 				go_on(harness, ahead > in_flight ? ahead : in_flight, in_flight);
 				harness_close(harness);
 			}
@@ -154,9 +154,9 @@ static void what_nobody_receives_delays_its_own_tag_alone(void **state)
 {
 	static const struct harness_program *const programs[] = { &plain, &unscheduled, &whole };
 
-	for (unsigned i = 0; i < 3 * HARNESS_STREAMS; i++) {
+	for (unsigned i = 0; i < 6; i++) {
 		const struct harness_program *program = programs[i % 3];
-		unsigned active = 1 + i / 3, most = TRANSPORT_MAX_REQUESTS - 2;
+		unsigned active = i < 3 ? 1 : HARNESS_STREAMS, most = TRANSPORT_MAX_REQUESTS - 2;
 
 		for (size_t bytes = 0; bytes <= 5000; bytes += 250)
 			assert_int_equal(leave_unmatched(*state, program, active, 1, bytes), 1);
@@ -271,8 +271,8 @@ static void long_messages_land_in_their_receive(void **state)
 	static const struct harness_program *const programs[] = { &plain, &unscheduled, &whole };
 	struct harness *harness = *state;
 
-	for (unsigned i = 0; i < 3 * HARNESS_STREAMS; i++) {
-		harness_open(harness, programs[i % 3], 1 + i / 3);
+	for (unsigned i = 0; i < 6; i++) {
+		harness_open(harness, programs[i % 3], i < 3 ? 1 : HARNESS_STREAMS);
 		harness_exchange(harness, 5, 5000, true);
 		for (unsigned k = 0; k < 20; k++) {
 			struct tcp_request *receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5), *send;
@@ -303,10 +303,10 @@ static void a_receiver_that_leaves_has_told_its_sender(void **state)
 	struct harness *harness = *state;
 
 	for (size_t bytes = 300; bytes <= HARNESS_BYTES; bytes += 263)
-		for (unsigned active = 1; active <= HARNESS_STREAMS; active++) {
+		for (unsigned several = 0; several <= (bytes <= HARNESS_SEGMENT); several++) {
 			struct tcp_request *send, *receive;
 
-			harness_open(harness, &whole, active);
+			harness_open(harness, &whole, several ? HARNESS_STREAMS : 1);
 			send = harness_send(harness, harness->out[0], bytes, 5);
 			look(harness, harness->receiver);
 			receive = harness_receive(harness, harness->in[0], bytes, 5);
@@ -548,6 +548,71 @@ static void unscheduled_bytes_without_a_place_are_refused(void **state)
 	}
 }
 
+static int arrives(struct harness *harness, unsigned stream, const struct tcp_frame *frame)
+{
+	struct tcp_stream *in = &harness->receiver->streams[stream];
+	int r = tcp_receiver_frame(harness->receiver, in, frame, harness->now_ns);
+
+	if (r < 0 || frame->type != TCP_FRAME_DATA)
+		return r;
+	memset(in->rx_target, (int)frame->message, in->rx_left);
+	in->rx_left = 0;
+	return tcp_receiver_payload(harness->receiver, in, frame->payload_bytes, harness->now_ns);
+}
+
+/*
+ * Three messages of a tag: two on streams of their own, announced there and in order on the first, and in each order in which
+ * these frames can come. A receive that is posted early, or late, meets the first.
+ */
+static void a_message_may_be_announced_twice(void **state)
+{
+	enum { BYTES = 1000, FRAMES = 7 };
+	/* In order within a stream: the first 3 on stream 0, and 2 each on streams 1 and 2. */
+	static const uint8_t streams[FRAMES] = { 0, 0, 0, 1, 1, 2, 2 };
+	struct harness *harness = *state;
+	unsigned orders = 0;
+
+	for (unsigned order = 0; order < 2 * 2187; order++) { /* by the digits of it, to the base 3 */
+		const bool early = order & 1;
+		struct tcp_request *receives[3] = { NULL };
+		unsigned at[3] = { 0, 3, 5 }, end[3] = { 3, 5, 7 }, done = 0;
+
+		harness_open(harness, &plain, HARNESS_STREAMS);
+		for (unsigned i = 0; early && i < 3; i++)
+			receives[i] = harness_receive(harness, harness->in[i], HARNESS_BYTES, 5);
+		for (unsigned left = order / 2; done < FRAMES; left /= 3, done++) {
+			unsigned stream = left % 3, k;
+			struct tcp_frame frame = { .type = TCP_FRAME_RTS, .tag = 5 };
+
+			if (at[stream] == end[stream])
+				break;
+			k = at[stream]++;
+			assert_int_equal(streams[k], stream);
+			/* Of the message that has only its RTS: the middle one, which is empty. */
+			frame.request = (uint8_t)(stream ? 2 * (stream - 1) : k);
+			frame.message = (uint32_t)(TCP_WIRE_FIRST_SEQUENCE + frame.request);
+			frame.value = frame.unscheduled_bytes = frame.request == 1 ? 0 : BYTES;
+			frame.unit = frame.request * (BYTES / TCP_WIRE_EAGER_UNIT + 1);
+			if (k == 4 || k == 6) {
+				frame.type = TCP_FRAME_DATA;
+				frame.value = 0;
+			}
+			assert_int_equal(arrives(harness, stream, &frame), 0);
+		}
+		for (unsigned i = 0; done == FRAMES && i < 3; i++) {
+			if (!early)
+				receives[i] = harness_receive(harness, harness->in[i], HARNESS_BYTES, 5);
+			assert_true(receives[i]->done);
+			assert_int_equal(receives[i]->slots[0].received, i == 1 ? 0 : BYTES);
+			for (unsigned k = 0; k < BYTES && i != 1; k++)
+				assert_int_equal(harness->in[i][k], (uint8_t)(TCP_WIRE_FIRST_SEQUENCE + i));
+		}
+		orders += done == FRAMES;
+		harness_close(harness);
+	}
+	assert_int_equal(orders, 2 * 210); /* 7! / (3! 2! 2!) */
+}
+
 /* A message for the sender's request that is still open, one out of turn, data of another message: no sender of ours. */
 static void what_no_sender_says_is_refused(void **state)
 {
@@ -607,6 +672,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(whose_flight_is_bounded_begins_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_message_may_be_announced_twice, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_report_of_the_future_is_refused, setup, teardown),
 	};

@@ -11,7 +11,7 @@
 #include "support/log_lines.h"
 #include "support/peer.h"
 #include "support/runtime.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 #include "transport/transport.h"
 
 #include <dirent.h>

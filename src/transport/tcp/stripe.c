@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which stream takes the next bytes of a connection, and how many. */
+#include "base/clock.h"
+#include "transport/tcp/tcp.h"
+
+enum {
+	/* With one stream to fill there is nothing to balance: fewer, longer frames. */
+	LONG_FRAME = 4 << 20,
+	/* A shorter one is not worth its system calls. */
+	SHORT_FRAME = 16 << 10,
+	AHEAD_NS = 4 * 1000 * 1000, /* what a stream may have in flight beyond its path, in time at its own rate */
+};
+
+/*
+ * Each of several is to have an equal part of what is open, in several segments, so that none waits long for the last one of
+ * the oldest message: NCCL has 1 to 4 MiB open, and begins no more before that is through.
+ */
+size_t tcp_stripe_segment(const struct tcp_connection *connection)
+{
+	const size_t most = connection->transport->params->segment_bytes;
+	uint64_t part;
+
+	if (connection->active_count == 1)
+		return LONG_FRAME;
+	part = connection->s.open_bytes / (8ULL * tcp_data_streams(connection));
+	if (part < SHORT_FRAME)
+		part = SHORT_FRAME;
+	return part < most ? (size_t)part : most;
+}
+
+static bool is_usable(const struct tcp_stream *stream)
+{
+	return stream->live && !stream->awaits_dead;
+}
+
+static uint64_t in_flight(const struct tcp_stream *stream)
+{
+	return stream->tx_queued - stream->tx_acknowledged;
+}
+
+/* On a long path the rate is what was in flight: twice that, or it would never grow. */
+static uint64_t most_in_flight(const struct tcp_stream *stream, uint64_t rate_Bps)
+{
+	return rate_Bps / 1000 * ((AHEAD_NS + 2 * stream->path_ns) / 1000) / 1000;
+}
+
+struct tcp_stream *tcp_stripe_pick(struct tcp_connection *connection)
+{
+	const uint64_t segment = tcp_stripe_segment(connection);
+	struct tcp_stream *primary = &connection->streams[connection->s.primary], *best = NULL;
+	uint64_t best_ns = UINT64_MAX;
+	unsigned usable = 0;
+
+	for (unsigned i = 0; i < connection->stream_count && connection->active_count > 1; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8, ahead_ns;
+
+		if (stream == primary || !is_usable(stream))
+			continue;
+		usable++;
+		if (!tcp_stream_has_room(stream) || stream->tx_full ||
+		    in_flight(stream) >= segment + most_in_flight(stream, rate_Bps))
+			continue;
+		ahead_ns = (in_flight(stream) + segment) * 1000 / (rate_Bps / 1000000 + 1);
+		if (ahead_ns < best_ns) {
+			best_ns = ahead_ns;
+			best = stream;
+		}
+	}
+	if (usable)
+		return best;
+	return is_usable(primary) && tcp_stream_has_room(primary) && !primary->tx_full ? primary : NULL;
+}
