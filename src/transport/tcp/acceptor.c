@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -370,6 +371,14 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *a
 	return true;
 }
 
+/* Without a descriptor accept() fails whether or not somebody waits. */
+static bool somebody_waits(const struct tcp_acceptor *acceptor)
+{
+	struct pollfd fd = { .fd = acceptor->fd, .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
 void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < ACCEPTS_AT_ONCE && now_ns >= acceptor->paused_until_ns; i++) {
@@ -381,7 +390,7 @@ void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor 
 		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 			static atomic_flag said = ATOMIC_FLAG_INIT;
 
-			if (log_once(&said))
+			if (somebody_waits(acceptor) && log_once(&said))
 				log_warn("cannot accept a connection: %s. Raise the limit (ulimit -n)", strerror(-fd));
 			acceptor->paused_until_ns = now_ns + OUT_OF_DESCRIPTORS_NS;
 			break;
