@@ -124,7 +124,7 @@ class Net:
 
 class Bench(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tributary-check-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tributary-check-", dir="/run"))
         self.addCleanup(shutil.rmtree, self.folder)
         self.net = Net(self.folder)
         self.addCleanup(self.net.close)
