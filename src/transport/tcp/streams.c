@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * - Way: own interface and peer host.  One connection of a way has the turn to try
+ *   something; where several hosts send to one receiver, one host at a time.
+ * - Waited: time in which granted bytes were unsent and no stream took more.  All rates are of
+ *   that time, for a hop of a ring carries on average what the hop before it does, however fast it
+ *   is.
+ * - Period: 8 ms of waiting.  With 20 % of noise one is off by 12 %, the mean of 16 by 3 %.
+ *
+ * | state | active | left by |
+ * |---|---|---|
+ * | settled | the set | waited 20 of 200 ms, no hold → queued; another's find → settled |
+ * | queued | the set | the turn → base |
+ * | base | the set | 3 to 20 periods, new ones connected → more; full, rwnd-limited → settled, hold |
+ * | more | and new ones | better → again; old ones lose → more, with fewer; else → settled, hold |
+ * | again | the set | 3 periods, 12 beside others: better → settled with all; else → settled, hold |
+ * | fewer | half | as much → settled with half; else → settled with all, hold |
+ *
+ * A trial without turn, with a lost stream, or undecided after 0.5 s ends as it began.
+ *
+ * 1. How many: twice as many; three times after a failure, as it is chance which path a stream
+ *    takes; four times after a gain of 1.75; first what is remembered.  At most as many as two
+ *    segments each fit into the bound in flight: the others pause.
+ * 2. Better: the connection carries 1.125 of the base, old streams keep 0.9, and the port sends
+ *    half of the gain more.  A few streams beside many need half of what they promise, at least
+ *    1.03; so do streams that fill the port.
+ * 3. Emptied is better, too: frames waited half of the time, now less than an eighth, and as
+ *    much is carried.  No hop of a ring gains alone.  "Waited" means more unacknowledged bytes than
+ *    base had on its way, since more streams hold more.
+ * 4. Old streams lose what others' flows beside them lose.  They keep 0.9 over all trials
+ *    together, where rates are steady (within 5 %); 0.95 counts as 1.
+ * 5. Enough: if old streams lose and the sum gains 1.06, the fastest new ones that suffice for
+ *    the gain stay: eight flows of a tenth become ten.  At most four times.
+ * 6. Soon if clear: thresholds have a margin of 1 / (3 × periods + 1), none after 20.  A trial
+ *    fails after 4 periods and 12 round trips (slow start) at the earliest.
+ * 7. Again: without the new streams rates are as before, or a neighbour had rested.
+ * 8. Full: 0.93 to 1.05 of the nominal payload.  One connection that fills its port causes no
+ *    system call.  A port that sends more than its speed has another one.
+ * 9. Hold, for the way: 50 ms, doubled by each failure, to 5 minutes; up to half longer by
+ *    chance, or hosts would try together again.  A gain of 1.125 ends it, and, once in 10 s, a rate
+ *    that falls to 0.7.
+ * 10. Fewer: half must carry 0.97, the port, too.  Between that and 1 / 1.125 nothing changes.
+ *     After 15 s, doubled by each failure; soon when a rate rises to 1.4.  Where nothing waited for
+ *     0.6 s a connection tries half alone: 16 ms of waiting in 0.5 s is too much.
+ *
+ * What it cannot see: a nominal speed that is what a flow is capped to; a neighbour's single flow on
+ * a full uplink, if own flows are capped, for these lose nothing; a gain of one of eight connections
+ * in 20 % of noise (they may stay at 0.8 of the port).  At 50 ms of round trip ten streams take 3 s.
+ */
+#include "transport/tcp/streams.h"
+
+#include "base/clock.h"
+#include "base/minmax.h"
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* In periods of waiting. With 20 % of noise the mean of 4 is off by 6 % (one standard error), of 20 by 3 %. */
+enum {
+	PERIODS_WANTED = 2, /* of a settled connection, before it asks for the turn */
+	PERIODS_BASE = 3,   /* of steady rates; with 20 % of noise PERIODS_BY_SPREAD makes it 10 */
+	PERIODS_BY_SPREAD = 20,
+	PERIODS_RESULT = 4,  /* before a trial fails */
+	PERIODS_AGAIN = 3,   /* the base has shown more, and both must agree */
+	PERIODS_SHARED = 12, /* the same where the noise of what others send may hide one connection's gain */
+	PERIODS_FEWER = 10,  /* 0.97 is to be told from 0.9 */
+	PERIODS_USUAL = 20,  /* longer than another's trial lasts */
+	PERIODS_MOST = 20,
+	TRIMS_MOST = 4,
+};
+/* Waited so long, of the last NEED_SPAN_NS or so: a tenth, below which streams hardly shorten anything. */
+#define NEED_NS       (20 * NS_PER_MS)
+#define NEED_SPAN_NS  (200 * NS_PER_MS)
+#define SETTLE_NS     (10 * NS_PER_MS)  /* of a new set of streams, at least: what was on its way is not theirs */
+#define TRIAL_MOST_NS (500 * NS_PER_MS) /* what brings nothing is gone within a second, dials and all */
+/* Holds, which double with each failure: a dozen trials of 0.1 s in the first minutes of a job, one in five minutes later. */
+#define MORE_NS       (50 * NS_PER_MS)
+#define FEWER_NS      (15 * NS_PER_S) /* half of the streams for 40 ms: 0.3 % of the time at first */
+#define HOLD_MOST_NS  (300 * NS_PER_S)
+#define SOON_NS       (300 * NS_PER_MS)
+#define IDLE_NS       (600 * NS_PER_MS)
+#define CHANGES_NS    (10 * NS_PER_S) /* a neighbour that comes and goes does not cause a trial each time */
+/* Rates, as parts of those before. 1 / SAME to GAIN is what changes nothing, so sets do not swing. */
+#define GAIN          1.125
+#define GAIN_TO_TRIM  1.06 /* of all new streams; some of them may be worth it */
+#define GAIN_TO_FULL  1.03 /* from just below FULL */
+#define DOUBLED       1.75
+#define FULL          0.93
+#define HINT_MOST     1.05 /* headers may be counted otherwise */
+#define KEPT          TCP_STREAMS_KEPT
+#define KEPT_WELL     0.95 /* counts as 1: errors of many trials must not add up */
+#define SAME          0.97
+#define STEADY        0.05 /* a spread */
+#define CHANGED_DOWN  0.7  /* beyond what another's trial does to a mean of PERIODS_USUAL */
+#define CHANGED_UP    1.4
+
+enum result { RESULT_NONE, RESULT_BETTER, RESULT_TRIM, RESULT_WORSE };
+
+static double rate(const struct tcp_streams_measure *measure)
+{
+	return tcp_streams_measure_rate(measure, TCP_STREAMS_ALL);
+}
+
+static uint32_t enlarged(uint32_t set, uint64_t count)
+{
+	for (unsigned i = 0; i < TCP_STREAMS_RAIL_MAX && tcp_streams_count(set) < count; i++)
+		set |= 1U << i;
+	return set;
+}
+
+/* By a speed that may be wrong: a port that sends more is faster than that. */
+static bool is_full(double rate_Bps, const struct tcp_streams_sample *sample)
+{
+	double port_Bps = (double)sample->port_Bps;
+
+	return port_Bps > 0 && rate_Bps >= FULL * port_Bps && rate_Bps <= HINT_MOST * port_Bps;
+}
+
+static uint64_t hold_ns(uint64_t first_ns, uint32_t failed)
+{
+	return min_u64(first_ns << min_u64(failed, 20), HOLD_MOST_NS);
+}
+
+/* Varied, or hosts that failed together would try together for ever. */
+static void hold_more(struct tcp_streams_way *way, bool failed, uint64_t now_ns)
+{
+	uint64_t hold = hold_ns(MORE_NS, way->failed_more);
+
+	way->more_after_ns = now_ns + hold + random_below(&way->random, hold / 2);
+	way->failed_more += failed;
+}
+
+static void hold_fewer(struct tcp_streams_way *way, uint64_t now_ns)
+{
+	way->fewer_after_ns = now_ns + hold_ns(FEWER_NS, way->failed_fewer);
+}
+
+static void enter(struct tcp_streams *streams, enum tcp_streams_state state, uint64_t now_ns)
+{
+	streams->state = state;
+	streams->since_ns = now_ns;
+	memset(&streams->now, 0, sizeof(streams->now));
+}
+
+/* To the set with which the trial began. */
+static void put_back(struct tcp_streams *streams, uint64_t now_ns)
+{
+	streams->open = streams->active = streams->before;
+	enter(streams, TCP_STREAMS_SETTLED, now_ns);
+}
+
+static void keep(struct tcp_streams *streams, uint32_t set, uint64_t now_ns)
+{
+	streams->before = set;
+	streams->usual_Bps = 0;
+	put_back(streams, now_ns);
+}
+
+static unsigned most_streams(const struct tcp_streams_sample *sample)
+{
+	return sample->most && sample->most < TCP_STREAMS_RAIL_MAX ? sample->most : TCP_STREAMS_RAIL_MAX;
+}
+
+static bool wants_more(const struct tcp_streams *streams, const struct tcp_streams_way *way,
+		       const struct tcp_streams_sample *sample)
+{
+	return streams->need_ns >= NEED_NS && sample->now_ns >= way->more_after_ns &&
+	       tcp_streams_count(streams->active) < most_streams(sample);
+}
+
+static bool wants_fewer(const struct tcp_streams *streams, const struct tcp_streams_way *way,
+			const struct tcp_streams_sample *sample)
+{
+	const unsigned count = tcp_streams_count(streams->active);
+
+	return (streams->idle || (streams->need_ns >= NEED_NS && sample->now_ns >= way->fewer_after_ns)) && count > 1 &&
+	       count <= most_streams(sample);
+}
+
+/* What another connection of the way has found. */
+static void adopt(struct tcp_streams *streams, const struct tcp_streams_way *way,
+		  const struct tcp_streams_sample *sample)
+{
+	uint32_t found = way->found, active;
+
+	if (found > tcp_streams_count(streams->open) && streams->need_ns >= NEED_NS / 2)
+		streams->open = enlarged(streams->open, found);
+	else if (found)
+		streams->open = tcp_streams_measure_fastest(&streams->now, streams->open, found);
+	active = streams->open & (sample->ready | streams->active);
+	if (active != streams->active) {
+		streams->active = active;
+		streams->usual_Bps = 0;
+		enter(streams, TCP_STREAMS_SETTLED, sample->now_ns);
+	}
+}
+
+/* Does the network still carry what it did? If not, a trial that failed may be worth another one. */
+static void note_usual(struct tcp_streams *streams, struct tcp_streams_way *way, uint64_t now_ns)
+{
+	const double was_Bps = streams->usual_Bps;
+
+	if (streams->now.periods < PERIODS_USUAL)
+		return;
+	streams->usual_Bps = rate(&streams->now);
+	enter(streams, TCP_STREAMS_SETTLED, now_ns);
+	if (was_Bps <= 0 || (way->changed_ns && now_ns < way->changed_ns + CHANGES_NS) || way->limit)
+		return;
+	if (streams->usual_Bps < CHANGED_DOWN * was_Bps) {
+		way->failed_more = 0;
+		way->more_after_ns = way->changed_ns = now_ns;
+		streams->usual_Bps = 0; /* in part it is from before the change */
+	} else if (streams->usual_Bps > CHANGED_UP * was_Bps) {
+		way->failed_fewer = 0;
+		way->fewer_after_ns = min_u64(way->fewer_after_ns, now_ns + SOON_NS);
+		way->changed_ns = now_ns;
+	}
+}
+
+static void step_settled(struct tcp_streams *streams, struct tcp_streams_way *way,
+			 const struct tcp_streams_sample *sample)
+{
+	const struct tcp_streams_measure *now = &streams->now;
+	bool measured;
+
+	if (streams->state == TCP_STREAMS_SETTLED) {
+		note_usual(streams, way, sample->now_ns);
+		adopt(streams, way, sample);
+	}
+	streams->idle = streams->need_ns < NEED_NS / 4 && sample->now_ns - streams->since_ns >= IDLE_NS &&
+			!way->failed_fewer && sample->acknowledged_bytes;
+	measured = now->periods >= PERIODS_WANTED || streams->usual_Bps > 0 || streams->idle;
+	if (!measured || streams->open != streams->active || way->limit ||
+	    !((wants_more(streams, way, sample) && !is_full(now->periods ? rate(now) : streams->usual_Bps, sample)) ||
+	      wants_fewer(streams, way, sample))) {
+		streams->state = TCP_STREAMS_SETTLED;
+	} else if (streams->state == TCP_STREAMS_SETTLED) {
+		streams->state = TCP_STREAMS_QUEUED;
+	} else if (sample->turn) {
+		streams->before = streams->active;
+		enter(streams, TCP_STREAMS_BASE, sample->now_ns);
+	}
+}
+
+/* Steady rates are known soon. */
+static bool is_measured(const struct tcp_streams_measure *base)
+{
+	return base->periods >= PERIODS_MOST ||
+	       base->periods >= PERIODS_BASE + PERIODS_BY_SPREAD * tcp_streams_measure_spread(base);
+}
+
+static void begin(struct tcp_streams *streams, enum tcp_streams_state state, uint32_t active, uint64_t now_ns)
+{
+	streams->base = streams->now;
+	streams->active = active;
+	streams->trims = 0;
+	enter(streams, state, now_ns);
+}
+
+static uint64_t count_to_try(const struct tcp_streams *streams, const struct tcp_streams_way *way,
+			     const struct tcp_streams_sample *sample)
+{
+	unsigned count = tcp_streams_count(streams->before);
+	unsigned try = count * (streams->doubled ? 4 : way->failed_more % 2 ? 3 : 2);
+
+	return min_u64(way->remembered > count ? way->remembered : try, most_streams(sample));
+}
+
+static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, const struct tcp_streams_sample *sample)
+{
+	const struct tcp_streams_measure *base = &streams->now;
+	const uint64_t now_ns = sample->now_ns;
+
+	if (now_ns - streams->since_ns > TRIAL_MOST_NS) {
+		hold_more(way, streams->open != streams->before, now_ns); /* the peer may not answer */
+		put_back(streams, now_ns);
+	} else if (!base->periods && !streams->idle) {
+		return;
+	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample) &&
+		   base->limited_ns <= base->busy_ns / 2) {
+		streams->open = enlarged(streams->before, count_to_try(streams, way, sample));
+		if (is_measured(base) && !(streams->open & ~sample->ready))
+			begin(streams, TCP_STREAMS_MORE, streams->open, now_ns);
+	} else if (wants_fewer(streams, way, sample)) {
+		unsigned half = (tcp_streams_count(streams->before) + 1) / 2;
+
+		streams->open = streams->before;
+		if (!streams->idle && !is_measured(base))
+			return;
+		begin(streams, TCP_STREAMS_FEWER, tcp_streams_measure_fastest(base, streams->before, half), now_ns);
+	} else {
+		hold_more(way, true, now_ns);
+		put_back(streams, now_ns);
+	}
+}
+
+struct comparison {
+	double gain, old; /* of the connection, of the streams that were there before: new rate by old */
+	double least;     /* gain that is wanted */
+};
+
+static struct comparison compare(const struct tcp_streams *streams, const struct tcp_streams_measure *base,
+				 const struct tcp_streams_measure *now, const struct tcp_streams_sample *sample)
+{
+	double base_Bps = fmax(rate(base), 1), count = tcp_streams_count(streams->before);
+	struct comparison result;
+
+	result.gain = rate(now) / base_Bps;
+	result.old = tcp_streams_measure_rate(now, streams->before) / base_Bps;
+	result.least = fmin(GAIN, fmax(GAIN_TO_FULL, 1 + (tcp_streams_count(streams->open) - count) / count / 2));
+	if (is_full(tcp_streams_measure_port(now), sample))
+		result.least = GAIN_TO_FULL;
+	return result;
+}
+
+/* Of the rate of the streams that were there first. Where rates differ anyway it would be noise that adds up. */
+static double kept_in_all(const struct tcp_streams *streams, double old)
+{
+	return tcp_streams_measure_spread(&streams->base) < STEADY ? streams->kept * (old > KEPT_WELL ? 1 : old) : 1;
+}
+
+/* What is clear is decided soon: the margin falls as periods go by. */
+static enum result result_of_more(const struct tcp_streams *streams, const struct tcp_streams_sample *sample)
+{
+	const struct tcp_streams_measure *base = &streams->base, *now = &streams->now;
+	const struct comparison found = compare(streams, base, now, sample);
+	const uint64_t past_ns = sample->now_ns - streams->since_ns;
+	const bool last = now->periods >= PERIODS_MOST || past_ns > TRIAL_MOST_NS;
+	const double margin = last ? 0 : 1.0 / (3 * now->periods + 1);
+	const bool kept = kept_in_all(streams, found.old) >= KEPT;
+
+	if (tcp_streams_measure_emptied(base, now) &&
+	    (now->waited_ns < TCP_STREAMS_PERIOD_NS / 4 || (found.gain >= found.least && found.old >= KEPT)))
+		return RESULT_BETTER;
+	if (now->periods >= 2 && found.gain >= found.least + margin && found.old >= KEPT + margin && kept &&
+	    tcp_streams_measure_port_gained(base, now))
+		return RESULT_BETTER;
+	if (now->periods < PERIODS_RESULT || past_ns < 12 * sample->path_ns)
+		return past_ns > TRIAL_MOST_NS + 12 * sample->path_ns ? RESULT_WORSE : RESULT_NONE;
+	if (found.gain + margin < fmin(found.least, GAIN_TO_TRIM))
+		return RESULT_WORSE;
+	if (found.gain >= GAIN_TO_TRIM &&
+	    (found.gain + margin < found.least || found.old + margin < KEPT || (last && !kept)))
+		return RESULT_TRIM;
+	return last ? RESULT_WORSE : RESULT_NONE;
+}
+
+static void fail_more(struct tcp_streams *streams, struct tcp_streams_way *way, uint64_t now_ns)
+{
+	way->remembered = 0;
+	streams->doubled = false;
+	put_back(streams, now_ns);
+	hold_more(way, true, now_ns);
+}
+
+/* A small gain ends no hold: noise may look like one. */
+static void keep_more(struct tcp_streams *streams, struct tcp_streams_way *way, uint32_t set, double gain,
+		      uint64_t now_ns)
+{
+	keep(streams, set, now_ns);
+	way->found = (uint32_t)max_u64(way->found, tcp_streams_count(set));
+	if (gain >= GAIN)
+		way->failed_more = 0;
+	else
+		hold_more(way, false, now_ns);
+	way->failed_fewer = 0;
+	hold_fewer(way, now_ns);
+}
+
+static void step_more(struct tcp_streams *streams, struct tcp_streams_way *way, const struct tcp_streams_sample *sample)
+{
+	const enum result result = result_of_more(streams, sample);
+	const uint32_t old = streams->before, new = streams->active & ~old;
+	uint32_t set = old;
+
+	if (result == RESULT_NONE)
+		return;
+	if (result == RESULT_TRIM)
+		set = tcp_streams_measure_sufficient(&streams->base, old, &streams->now, new);
+	if (set == streams->active)
+		set = old | tcp_streams_measure_fastest(&streams->now, new, tcp_streams_count(new) - 1);
+	if (set != old && ++streams->trims <= TRIMS_MOST) {
+		streams->active = streams->open = set;
+		enter(streams, TCP_STREAMS_MORE, sample->now_ns);
+	} else if (result == RESULT_BETTER &&
+		   !streams->now.periods) { /* no more than twice: a ring goes on hop by hop */
+		set = old | tcp_streams_measure_fastest(&streams->now, new, tcp_streams_count(old));
+		keep_more(streams, way, set, GAIN, sample->now_ns);
+	} else if (result == RESULT_BETTER) {
+		streams->trial = streams->now;
+		streams->active = old;
+		enter(streams, TCP_STREAMS_AGAIN, sample->now_ns);
+	} else {
+		fail_more(streams, way, sample->now_ns);
+	}
+}
+
+/* Without the new streams all is as before: so it was they, and not others that rested meanwhile. */
+static void step_again(struct tcp_streams *streams, struct tcp_streams_way *way,
+		       const struct tcp_streams_sample *sample)
+{
+	const struct tcp_streams_measure *now = &streams->now;
+	const double slack = tcp_streams_measure_spread(now) / (2 * sqrt(now->periods + 1.0));
+	const bool shared = tcp_streams_measure_port(&streams->base) > 2 * rate(&streams->base);
+	struct comparison found;
+
+	if (now->periods < (shared ? PERIODS_SHARED : PERIODS_AGAIN)) {
+		if (sample->now_ns - streams->since_ns > TRIAL_MOST_NS)
+			fail_more(streams, way, sample->now_ns);
+		return;
+	}
+	found = compare(streams, now, &streams->trial, sample);
+	if (found.gain + slack < found.least || kept_in_all(streams, found.old) < KEPT - slack ||
+	    found.old < KEPT - slack || !tcp_streams_measure_port_gained(now, &streams->trial)) {
+		fail_more(streams, way, sample->now_ns);
+		return;
+	}
+	streams->doubled = found.gain >= DOUBLED;
+	streams->kept = fmin(streams->kept, kept_in_all(streams, found.old));
+	keep_more(streams, way, streams->open, found.gain, sample->now_ns);
+}
+
+/* RESULT_BETTER: half of the streams carry all that all of them did. */
+static enum result result_of_fewer(const struct tcp_streams *streams, const struct tcp_streams_sample *sample)
+{
+	const struct tcp_streams_measure *base = &streams->base, *now = &streams->now;
+	const bool late = sample->now_ns - streams->since_ns > TRIAL_MOST_NS;
+	const double margin = now->periods ? 1.0 / (3 * now->periods + 1) : 1;
+	double same = fmin(rate(now) / fmax(rate(base), 1),
+			   tcp_streams_measure_port(now) / fmax(tcp_streams_measure_port(base), 1));
+
+	if (streams->idle)
+		return now->waited_ns >= 2 * TCP_STREAMS_PERIOD_NS ? RESULT_WORSE : late ? RESULT_BETTER : RESULT_NONE;
+	if (same + margin < SAME || late)
+		return RESULT_WORSE;
+	return now->periods < PERIODS_FEWER ? RESULT_NONE : same >= SAME ? RESULT_BETTER : RESULT_WORSE;
+}
+
+static void step_fewer(struct tcp_streams *streams, struct tcp_streams_way *way,
+		       const struct tcp_streams_sample *sample)
+{
+	const enum result result = result_of_fewer(streams, sample);
+	const uint64_t now_ns = sample->now_ns;
+
+	if (result == RESULT_NONE)
+		return;
+	if (result == RESULT_WORSE) {
+		put_back(streams, now_ns);
+		way->failed_fewer++;
+		hold_fewer(way, now_ns);
+		return;
+	}
+	keep(streams, streams->active, now_ns);
+	if (tcp_streams_count(streams->active) == 1)
+		streams->kept = 1;
+	if (!streams->idle)
+		way->found = tcp_streams_count(streams->active);
+	way->failed_fewer = 0;
+	way->fewer_after_ns = now_ns + SOON_NS;
+	way->more_after_ns = max_u64(way->more_after_ns, now_ns + 3 * SOON_NS);
+}
+
+void tcp_streams_init(struct tcp_streams *streams)
+{
+	memset(streams, 0, sizeof(*streams));
+	streams->open = streams->active = streams->before = 1;
+	streams->kept = 1;
+}
+
+static void note_sample(struct tcp_streams *streams, const struct tcp_streams_sample *sample)
+{
+	uint64_t past_ns = streams->need_ns * min_u64(sample->elapsed_ns, NEED_SPAN_NS) / NEED_SPAN_NS;
+
+	streams->need_ns = min_u64(streams->need_ns - past_ns + min_u64(sample->waited_ns, NEED_SPAN_NS), NEED_SPAN_NS);
+	streams->need_ns -= min_u64(streams->need_ns, sample->credit_ns);
+	tcp_streams_measure_add(&streams->now, sample);
+	if (streams->state >= TCP_STREAMS_BASE &&
+	    sample->now_ns - streams->since_ns <= max_u64(SETTLE_NS, 4 * sample->path_ns))
+		memset(&streams->now, 0, sizeof(streams->now));
+}
+
+void tcp_streams_step(struct tcp_streams *streams, struct tcp_streams_way *way, const struct tcp_streams_sample *sample,
+		      struct tcp_streams_answer *ret)
+{
+	static void (*const steps[TCP_STREAMS_STATE_COUNT])(struct tcp_streams *, struct tcp_streams_way *,
+							    const struct tcp_streams_sample *) = {
+		[TCP_STREAMS_SETTLED] = step_settled, [TCP_STREAMS_QUEUED] = step_settled,
+		[TCP_STREAMS_BASE] = step_base,       [TCP_STREAMS_MORE] = step_more,
+		[TCP_STREAMS_AGAIN] = step_again,     [TCP_STREAMS_FEWER] = step_fewer,
+	};
+	const struct tcp_streams_measure *base = &streams->base;
+	unsigned limit = most_streams(sample);
+
+	if (sample->now_ns > way->limit_until_ns)
+		way->limit = 0;
+	note_sample(streams, sample);
+	/* The trial measures nothing any more: the turn or a stream is lost, or the receiver allows fewer. */
+	if (streams->state >= TCP_STREAMS_BASE &&
+	    (!sample->turn || streams->active & ~sample->ready || tcp_streams_count(streams->active) > limit)) {
+		put_back(streams, sample->now_ns);
+		hold_more(way, false, sample->now_ns);
+	}
+	steps[streams->state](streams, way, sample);
+	if (streams->state == TCP_STREAMS_FEWER && !streams->idle) {
+		way->limit = tcp_streams_count(streams->active);
+		way->limit_until_ns = sample->now_ns + SOON_NS; /* it ends by itself where this process does */
+	} else if (streams->state == TCP_STREAMS_SETTLED && sample->turn) {
+		way->limit = 0;
+	}
+	ret->open = streams->open;
+	ret->active = tcp_streams_measure_fastest(&streams->now, streams->active,
+						  way->limit && way->limit < limit ? way->limit : limit);
+	ret->detailed = streams->state >= TCP_STREAMS_BASE;
+	ret->turn = streams->state >= TCP_STREAMS_QUEUED;
+	ret->waits_above_bytes = streams->state >= TCP_STREAMS_MORE && base->flight_count
+					 ? base->flight_bytes / base->flight_count
+					 : 0;
+}

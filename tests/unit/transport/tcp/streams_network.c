@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "support/random.h"
+#include "streams_network.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+	TICK_MS = 10,
+	DIAL_MS = 3,
+	HOLD_BYTES = 48 << 10, /* of a stream: segment, what one acknowledgement covers, its round trip */
+	SEGMENT_BYTES = 16 << 10,
+};
+#define STEP_S 1e-3
+
+static bool within(double now_s, double from_s, double until_s)
+{
+	return (from_s <= 0 && until_s <= 0) || (now_s >= from_s && now_s < until_s);
+}
+
+double network_seconds(const struct scenario *scenario)
+{
+	return scenario->seconds > 0 ? scenario->seconds : 10;
+}
+
+static double window_of(const struct scenario *scenario)
+{
+	return (scenario->open_mib > 0 ? scenario->open_mib : 2) * (1 << 20);
+}
+
+static void dial(struct network *network, struct connection *connection, unsigned stream)
+{
+	static const double unequal[] = { 1, 0.5, 0.25, 0.125 };
+	uint64_t hash = random_next(&network->random);
+
+	connection->dialling |= 1U << stream;
+	connection->dialled_s[stream] = network->now_s;
+	connection->path[stream] = (unsigned)(hash % PATHS);
+	connection->cap[stream] = network->scenario->caps == CAPS_UNEQUAL ? unequal[hash / PATHS % 4] : 1;
+	network->dialled++;
+}
+
+void network_make(struct network *network, const struct scenario *scenario, uint64_t seed, unsigned fixed)
+{
+	memset(network, 0, sizeof(*network));
+	network->scenario = scenario;
+	network->random = seed;
+	network->fixed = fixed;
+	network->connection_count = scenario->connections ? scenario->connections : 1;
+	for (unsigned i = 0; i < network->connection_count; i++) {
+		struct connection *connection = &network->connections[i];
+
+		tcp_streams_init(&connection->streams);
+		for (unsigned k = 0; k < (fixed ? fixed : 1); k++)
+			dial(network, connection, k);
+		connection->ready = connection->dialling;
+		connection->dialling = 0;
+		connection->answer.open = connection->answer.active = connection->ready;
+		connection->open_bytes = window_of(scenario) / (scenario->ring ? 2 : 1);
+		connection->settled_count = 1;
+		network->ways[i].random = seed + i;
+		network->ways[i].remembered = scenario->remembered;
+		network->turn[i] = -1;
+	}
+	network->dialled = 0;
+}
+
+static double link_capacity(const struct network *network, int link)
+{
+	const struct scenario *scenario = network->scenario;
+
+	if (link < LINK_SHARED)
+		return PORT_BPS * network->link_noise[link];
+	return (link == LINK_SHARED ? scenario->shared : 0.25) * PORT_BPS * network->link_noise[link];
+}
+
+static double flow_cap(const struct network *network, unsigned index, unsigned stream)
+{
+	const struct scenario *scenario = network->scenario;
+	const struct connection *connection = &network->connections[index];
+	double cap = PORT_BPS;
+
+	if (scenario->caps && within(network->now_s, scenario->cap_from_s, scenario->cap_until_s) &&
+	    (!scenario->one_capped || index == 0))
+		cap = scenario->cap * connection->cap[stream] * PORT_BPS;
+	if (scenario->round_trip_s > 0) { /* slow start: ten segments, doubled each round trip */
+		double trips = (network->now_s - connection->dialled_s[stream]) / scenario->round_trip_s;
+		double ramp = 14600 * pow(2, trips < 20 ? trips : 20) / scenario->round_trip_s;
+
+		cap = ramp < cap ? ramp : cap;
+	}
+	return cap * network->stream_noise[index][stream];
+}
+
+static void add_flow(struct network *network, struct connection *connection, unsigned stream, double cap)
+{
+	const unsigned index = connection ? (unsigned)(connection - network->connections) : 0;
+	const struct scenario *scenario = network->scenario;
+
+	network->flows[network->flow_count++] = (struct flow){
+		.connection = connection,
+		.stream = stream,
+		.link = { connection ? (scenario->one_way ? 0 : (int)index) : -1,
+			  scenario->shared > 0 ? LINK_SHARED : -1,
+			  connection && scenario->paths ? (int)(LINK_PATHS + connection->path[stream]) : -1 },
+		.cap = cap,
+	};
+}
+
+/* Progressive filling: whoever is bounded lowest, by a link's share or its cap, is fixed first. */
+static void share_links(struct network *network)
+{
+	double left[LINKS];
+	unsigned users[LINKS] = { 0 }, open = network->flow_count;
+
+	for (int i = 0; i < LINKS; i++)
+		left[i] = link_capacity(network, i);
+	for (unsigned i = 0; i < network->flow_count; i++)
+		for (unsigned k = 0; k < 3; k++)
+			if (network->flows[i].link[k] >= 0)
+				users[network->flows[i].link[k]]++;
+	while (open) {
+		double level = INFINITY;
+
+		for (unsigned i = 0; i < network->flow_count; i++) {
+			struct flow *flow = &network->flows[i];
+
+			if (flow->fixed)
+				continue;
+			flow->rate = flow->cap;
+			for (unsigned k = 0; k < 3; k++)
+				if (flow->link[k] >= 0)
+					flow->rate = fmin(flow->rate, left[flow->link[k]] / users[flow->link[k]]);
+			level = fmin(level, flow->rate);
+		}
+		for (unsigned i = 0; i < network->flow_count; i++) {
+			struct flow *flow = &network->flows[i];
+
+			if (flow->fixed || flow->rate > level * (1 + 1e-9))
+				continue;
+			flow->fixed = true;
+			open--;
+			for (unsigned k = 0; k < 3; k++) {
+				if (flow->link[k] >= 0) {
+					left[flow->link[k]] -= level;
+					users[flow->link[k]]--;
+				}
+			}
+		}
+	}
+}
+
+/* Streams that have data: each at least a segment. */
+static uint32_t busy_streams(const struct connection *connection)
+{
+	uint32_t busy = 0;
+	double bytes = connection->open_bytes;
+
+	for (unsigned i = 0; i < TCP_STREAMS_RAIL_MAX && bytes > 0; i++) {
+		if (connection->answer.active >> i & 1) {
+			busy |= 1U << i;
+			bytes -= SEGMENT_BYTES;
+		}
+	}
+	return busy;
+}
+
+static void collect_flows(struct network *network)
+{
+	network->flow_count = 0;
+	for (unsigned i = 0; i < network->connection_count; i++) {
+		uint32_t busy = busy_streams(&network->connections[i]);
+
+		for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++)
+			if (busy >> k & 1)
+				add_flow(network, &network->connections[i], k, flow_cap(network, i, k));
+	}
+	for (unsigned i = 0; i < network->scenario->foreign; i++)
+		add_flow(network, NULL, 0, PORT_BPS);
+}
+
+static void move_bytes(struct network *network)
+{
+	const unsigned bucket = (unsigned)(network->now_s * 100);
+
+	for (unsigned i = 0; i < network->connection_count; i++)
+		memset(network->connections[i].moved, 0, sizeof(network->connections[i].moved));
+	for (unsigned i = 0; i < network->flow_count; i++) {
+		const struct flow *flow = &network->flows[i];
+
+		if (flow->connection)
+			flow->connection->moved[flow->stream] = flow->rate * STEP_S;
+		else
+			network->foreign_bytes[bucket] += flow->rate * STEP_S;
+	}
+}
+
+/* What it sent of what it may send goes to the receiver, or the next hop, and is counted as the sender counts. */
+static double account(struct network *network, struct connection *connection, double may_bytes, unsigned bucket)
+{
+	struct tcp_streams_sample *sample = &connection->sample;
+	const unsigned streams = (unsigned)__builtin_popcount(connection->answer.active);
+	double limit = connection->answer.waits_above_bytes ? (double)connection->answer.waits_above_bytes
+							    : (double)HOLD_BYTES * streams;
+	double sum = 0;
+
+	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++)
+		sum += connection->moved[k];
+	double part = sum > may_bytes ? may_bytes / sum : 1;
+
+	if (may_bytes > limit)
+		sample->waited_ns += NS_PER_MS;
+	else if (may_bytes <= 1 &&
+		 (connection->open_bytes > 1 || network->scenario->receiver > 0)) /* else there is no message */
+		sample->credit_ns += NS_PER_MS;
+	if (may_bytes > limit)
+		sample->flight_bytes = (uint64_t)fmin(limit, may_bytes);
+	sample->elapsed_ns += NS_PER_MS;
+	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++) {
+		uint64_t bytes = (uint64_t)(connection->moved[k] * part);
+
+		sample->acknowledged_bytes += bytes;
+		if (may_bytes > limit)
+			sample->waited_bytes[k] += bytes;
+	}
+	sum *= part;
+	network->port_bytes[network->scenario->one_way ? 0 : connection - network->connections] += sum *
+												   1.01; /* words */
+	network->carried[bucket] += sum;
+	return sum;
+}
+
+static void deliver(struct network *network)
+{
+	const struct scenario *scenario = network->scenario;
+	const unsigned bucket = (unsigned)(network->now_s * 100), count = network->connection_count;
+	const double window = window_of(scenario), takes = scenario->receiver * PORT_BPS * STEP_S;
+	double sent[CONNECTIONS_MOST], may[CONNECTIONS_MOST];
+
+	for (unsigned i = 0; i < count; i++) {
+		struct connection *connection = &network->connections[i];
+
+		may[i] = fmax(0, connection->open_bytes);
+		if (scenario->ring) /* the next hop has room for a window */
+			may[i] = fmin(may[i], fmax(0, window - network->connections[(i + 1) % count].open_bytes));
+	}
+	if (scenario->burst_s > 0)
+		for (unsigned i = 0; i < count; i++)
+			if (fmod(network->now_s + 1e-6, scenario->burst_s) < STEP_S)
+				network->connections[i].open_bytes = may[i] = window;
+	for (unsigned i = 0; i < count; i++)
+		sent[i] = account(network, &network->connections[i], may[i], bucket);
+	for (unsigned i = 0; i < count; i++) {
+		struct connection *connection = &network->connections[i];
+
+		if (scenario->ring) {
+			connection->open_bytes -= sent[i];
+			network->connections[(i + 1) % count].open_bytes += sent[i];
+		} else if (scenario->burst_s > 0) {
+			connection->open_bytes -= sent[i];
+		} else if (scenario->receiver > 0 && !scenario->receiver_by_window) {
+			connection->unconsumed = fmax(0, connection->unconsumed + sent[i] - takes);
+			connection->open_bytes = window - connection->unconsumed;
+		}
+	}
+}
+
+static void take_answer(struct network *network, struct connection *connection, int port)
+{
+	const unsigned index = (unsigned)(connection - network->connections);
+	const struct tcp_streams_answer *answer = &connection->answer;
+	const bool late = network->now_s >= network_seconds(network->scenario) - 5;
+	enum tcp_streams_state state = connection->streams.state, before = connection->state_before;
+	unsigned count = (unsigned)__builtin_popcount(answer->open);
+
+	assert_int_equal(answer->active & ~answer->open, 0);
+	assert_int_equal(answer->active & ~connection->ready, 0);
+	assert_true(answer->active);
+	connection->ready &= answer->open;
+	connection->dialling &= answer->open;
+	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++)
+		if (answer->open >> k & 1 && !((connection->ready | connection->dialling) >> k & 1))
+			dial(network, connection, k);
+	if (answer->turn && network->turn[port] < 0)
+		network->turn[port] = (int)index;
+	if (!answer->turn && network->turn[port] == (int)index)
+		network->turn[port] = -1;
+	if (before == TCP_STREAMS_BASE && state == TCP_STREAMS_MORE)
+		connection->trial_from = connection->streams.before;
+	if ((before == TCP_STREAMS_MORE || before == TCP_STREAMS_AGAIN) && state == TCP_STREAMS_SETTLED &&
+	    answer->open == connection->trial_from) {
+		network->failed++;
+		network->failed_late += late;
+	}
+	if (state == TCP_STREAMS_SETTLED && !connection->dialling && count != connection->settled_count) {
+		network->changes_late += late;
+		connection->settled_count = count;
+	}
+	if (late && count > network->open_most_late && state == TCP_STREAMS_SETTLED)
+		network->open_most_late = count;
+	connection->state_before = state;
+}
+
+static void tick(struct network *network, struct connection *connection)
+{
+	const struct scenario *scenario = network->scenario;
+	const unsigned index = (unsigned)(connection - network->connections);
+	const int way = scenario->one_way ? 0 : (int)index, port = scenario->one_receiver ? 0 : way;
+	struct tcp_streams_sample *sample = &connection->sample;
+
+	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++) {
+		if (connection->dialling >> k & 1 && !scenario->unanswered &&
+		    network->now_s >= connection->dialled_s[k] + DIAL_MS * 1e-3 + 2 * scenario->round_trip_s) {
+			connection->dialling &= ~(1U << k);
+			connection->ready |= 1U << k;
+			connection->dialled_s[k] = network->now_s;
+		}
+	}
+	sample->now_ns = NS_PER_S + (uint64_t)(network->now_s * 1e9);
+	sample->path_ns = (uint64_t)(scenario->round_trip_s > 0 ? scenario->round_trip_s * 1e9 : 100e3);
+	sample->port_Bps = (uint64_t)(scenario->hint * PORT_BPS);
+	sample->ready = connection->ready;
+	sample->most = scenario->most && within(network->now_s, scenario->most_from_s, scenario->most_until_s)
+			       ? scenario->most
+			       : 0;
+	sample->turn = network->turn[port] == (int)index;
+	if (connection->answer.detailed) {
+		sample->port_bytes = (uint64_t)(network->port_bytes[way] - connection->port_seen);
+		sample->busy_ns = sample->elapsed_ns;
+		sample->limited_ns = scenario->receiver_by_window ? sample->busy_ns : 0;
+	}
+	connection->port_seen = network->port_bytes[way];
+	tcp_streams_step(&connection->streams, &network->ways[way], sample, &connection->answer);
+	if (sample->most)
+		assert_in_range(__builtin_popcount(connection->answer.active), 1, sample->most);
+	take_answer(network, connection, port);
+	network->detailed += connection->answer.detailed;
+	memset(sample, 0, sizeof(*sample));
+}
+
+static void draw_noise(struct network *network)
+{
+	const double noise = network->scenario->noise;
+
+	for (unsigned i = 0; i < LINKS; i++)
+		network->link_noise[i] = noise > 0 ? random_between(&network->random, 1 - noise, 1 + noise) : 1;
+	for (unsigned i = 0; i < network->connection_count; i++)
+		for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++)
+			network->stream_noise[i][k] = noise > 0 ? random_between(&network->random, 1 - noise, 1 + noise)
+								: 1;
+}
+
+void network_play(struct network *network, double seconds)
+{
+	for (unsigned ms = 0; ms < (unsigned)(seconds * 1000); ms++) {
+		network->now_s = ms * 1e-3;
+		if (ms % TICK_MS == 0)
+			draw_noise(network);
+		collect_flows(network);
+		share_links(network);
+		move_bytes(network);
+		deliver(network);
+		for (unsigned i = 0; i < network->connection_count && !network->fixed; i++)
+			if (ms % TICK_MS == (i * 3 + 9) % TICK_MS &&
+			    (network->scenario->noise <= 0 ||
+			     random_below(&network->random, 5))) /* a tick may be late */
+				tick(network, &network->connections[i]);
+	}
+}
