@@ -58,9 +58,9 @@ static int open_interface(const char *name)
 				       .sll_ifindex = (int)if_nametoindex(name) };
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), bytes = SOCKET_BYTES;
 
-	/* Until it is bound, nothing comes. Without the right to a larger buffer bursts may be missed, which is counted. */
-	if (fd >= 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+	/* Until it is bound, nothing comes. Without the right to a larger buffer long bursts may be missed, which is counted. */
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	if (fd < 0 || !address.sll_ifindex || bind(fd, (struct sockaddr *)&address, sizeof(address))) {
 		fprintf(stderr, "relay: %s: %s\n", name, strerror(errno));
 		return -1;
