@@ -113,7 +113,7 @@ def give(port):
     c.sendall(bytes(size))
     c.shutdown(socket.SHUT_WR)
     c.recv(1)
-    print("%%.6f %%.6f" %% (began, time.monotonic()), flush=True)
+    os.write(1, b"%%.6f %%.6f\\n" %% (began, time.monotonic()))  # whole, whatever the other threads print
 first = os.environ["RANK"] == "0"
 ends = [socket.create_server(("", 5000 + i)) if first else 5000 + i for i in range(flows)]
 threads = [threading.Thread(target=take if first else give, args=(end,)) for end in ends]
