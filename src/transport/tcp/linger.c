@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 
 #define LINGER_NS NS_PER_S
-enum { LINGERING_MAX = 16 * TCP_STREAMS_MAX, READS_AT_ONCE = 16 };
+enum { LINGERING_MAX = 256, READS_AT_ONCE = 16 };
 
 void tcp_linger(struct tcp_connection *connection, uint64_t now_ns)
 {
