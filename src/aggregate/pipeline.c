@@ -71,7 +71,7 @@ struct pipeline {
 	uint32_t *hosts_had;   /* of calls */
 	uint64_t *had_step;    /* [call × host_count]: by when a host has it */
 	uint64_t *end_step;    /* of calls: by when all hosts have it, and it is committed */
-	uint64_t *heard;       /* of hosts, in a commit */
+	uint64_t *before;      /* of hosts: `through`, as a round of a commit begins */
 	struct pipeline_link *links; /* hosts' NICs out and in, leaves' uplinks out and in */
 	struct message *messages;
 	uint32_t *unshared; /* messages without their share of this step */
@@ -135,14 +135,14 @@ static void pass_on(struct pipeline *pipeline, enum kind kind, size_t segment, s
 static void commit(struct pipeline *pipeline, size_t call)
 {
 	size_t hosts = pipeline->host_count, members = pipeline->member_hosts;
-	uint64_t *now = pipeline->through + call * hosts, *heard = pipeline->heard;
+	uint64_t *now = pipeline->through + call * hosts, *before = pipeline->before;
 
 	memcpy(now, pipeline->had_step + call * hosts, members * sizeof(*now));
 	for (size_t places = 1; places < members; places *= 2) {
-		memcpy(heard, now, members * sizeof(*heard));
+		memcpy(before, now, members * sizeof(*before));
 		for (size_t host = 0; host < members; host++) {
 			size_t from = (host + members - places) % members;
-			uint64_t sent = heard[from];
+			uint64_t sent = before[from];
 
 			if (places == 1 && call >= PIPELINE_COMMITS)
 				sent = max_u64(sent, (now - PIPELINE_COMMITS * hosts)[from]);
@@ -415,7 +415,7 @@ static int make_arrays(struct pipeline *pipeline)
 							SYS_ARRAY(pipeline->hosts_had, calls),
 							SYS_ARRAY(pipeline->had_step, calls * hosts),
 							SYS_ARRAY(pipeline->end_step, calls),
-							SYS_ARRAY(pipeline->heard, hosts),
+							SYS_ARRAY(pipeline->before, hosts),
 							SYS_ARRAY(pipeline->waits, hosts),
 							SYS_ARRAY(pipeline->waiting, hosts * pipeline->in_flight),
 							SYS_ARRAY(pipeline->links, 2 * (hosts + leaves)),

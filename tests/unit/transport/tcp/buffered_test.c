@@ -20,18 +20,6 @@
 static const struct harness_program buffered = { .name = "buffered", .unscheduled = 8000 };
 static const struct harness_program credit = { .name = "credit" };
 
-static int setup(void **state)
-{
-	*state = calloc(1, sizeof(struct harness));
-	return *state ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	free(*state);
-	return 0;
-}
-
 /* FIN is late: the data is its caller's again, and nobody waits for FIN. */
 static void a_send_whose_fin_is_late_is_buffered(void **state)
 {
@@ -177,9 +165,10 @@ static void a_buffered_send_arrives_though_its_sender_closes(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_send_whose_fin_is_late_is_buffered, setup, teardown),
-		cmocka_unit_test_setup_teardown(other_sends_wait_for_fin, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_buffered_send_arrives_though_its_sender_closes, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_send_whose_fin_is_late_is_buffered, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(other_sends_wait_for_fin, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_buffered_send_arrives_though_its_sender_closes, harness_setup,
+						harness_teardown),
 	};
 
 	(void)argc;

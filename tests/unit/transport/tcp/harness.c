@@ -137,6 +137,18 @@ static void fill(uint8_t bytes[static HARNESS_BYTES], unsigned m)
 		bytes[i] = (uint8_t)(i * 31 + m * 7 + (i >> 8));
 }
 
+int harness_setup(void **state)
+{
+	*state = calloc(1, sizeof(struct harness));
+	return *state ? 0 : -1;
+}
+
+int harness_teardown(void **state)
+{
+	free(*state);
+	return 0;
+}
+
 void harness_open(struct harness *harness, const struct harness_program *program, unsigned active_count)
 {
 	struct pace_options options = { .enabled = program->paced, .speed_Bps = 1000000, .quantum_bytes = 512 };

@@ -71,6 +71,9 @@ struct harness {
 	size_t second_left;
 };
 
+/* Of a test of cmocka: *state is a harness that is not open. */
+int harness_setup(void **state);
+int harness_teardown(void **state);
 void harness_open(struct harness *harness, const struct harness_program *program, unsigned active_count);
 void harness_close(struct harness *harness);
 /* Some bytes through one stream, both ways. */

@@ -24,18 +24,6 @@ static const struct harness_program unscheduled = { .name = "unscheduled", .unsc
 static const struct harness_program whole = { .name = "whole", .unscheduled = HARNESS_BYTES };
 static const struct harness_program paced = { .name = "paced", .paced = true };
 
-static int setup(void **state)
-{
-	*state = calloc(1, sizeof(struct harness));
-	return *state ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	free(*state);
-	return 0;
-}
-
 static void every_program_ends(void **state)
 {
 	struct harness *harness = *state;
@@ -658,23 +646,30 @@ static void a_report_of_the_future_is_refused(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_program_ends, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_tag_goes_on_for_ever, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_nobody_receives_delays_its_own_tag_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(order_holds_after_the_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(sequence_numbers_wrap, setup, teardown),
-		cmocka_unit_test_setup_teardown(unscheduled_bytes_need_no_grant, setup, teardown),
-		cmocka_unit_test_setup_teardown(long_messages_land_in_their_receive, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_has_told_its_sender, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_word_that_a_message_is_through_waits_for_a_look, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_word_that_an_empty_message_is_through_is_said, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_receiver_that_closes_has_told_its_sender, setup, teardown),
-		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(whose_flight_is_bounded_begins_at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_message_may_be_announced_twice, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_report_of_the_future_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_program_ends, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(another_tag_goes_on_for_ever, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(what_nobody_receives_delays_its_own_tag_alone, harness_setup,
+						harness_teardown),
+		cmocka_unit_test_setup_teardown(order_holds_after_the_end, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(sequence_numbers_wrap, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(unscheduled_bytes_need_no_grant, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(long_messages_land_in_their_receive, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_has_told_its_sender, harness_setup,
+						harness_teardown),
+		cmocka_unit_test_setup_teardown(the_word_that_a_message_is_through_waits_for_a_look, harness_setup,
+						harness_teardown),
+		cmocka_unit_test_setup_teardown(the_word_that_an_empty_message_is_through_is_said, harness_setup,
+						harness_teardown),
+		cmocka_unit_test_setup_teardown(a_receiver_that_closes_has_told_its_sender, harness_setup,
+						harness_teardown),
+		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(whose_flight_is_bounded_begins_at_once, harness_setup,
+						harness_teardown),
+		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, harness_setup,
+						harness_teardown),
+		cmocka_unit_test_setup_teardown(a_message_may_be_announced_twice, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_report_of_the_future_is_refused, harness_setup, harness_teardown),
 	};
 
 	(void)argc;

@@ -15,18 +15,6 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
-{
-	*state = calloc(1, sizeof(struct harness));
-	return *state ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	free(*state);
-	return 0;
-}
-
 static void every_program_ends_in_any_order(void **state)
 {
 	struct harness *harness = *state;
@@ -138,11 +126,12 @@ static void a_stream_with_few_bytes_is_acknowledged(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_program_ends_in_any_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_primary_carries_no_data, setup, teardown),
-		cmocka_unit_test_setup_teardown(segments_follow_what_is_open, setup, teardown),
-		cmocka_unit_test_setup_teardown(bye_does_not_overtake_a_buffered_send, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_stream_with_few_bytes_is_acknowledged, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_program_ends_in_any_order, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(the_primary_carries_no_data, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(segments_follow_what_is_open, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(bye_does_not_overtake_a_buffered_send, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_stream_with_few_bytes_is_acknowledged, harness_setup,
+						harness_teardown),
 	};
 
 	(void)argc;
