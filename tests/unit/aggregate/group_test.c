@@ -129,7 +129,7 @@ static uint64_t messages_of_all_for(struct harness *harness, size_t count)
 /* An input and a result for each member but the root; or one from each to all others. */
 static void a_root_takes_few_messages(void **state)
 {
-	static const char *const cases[] = { "-----", "------", "--------", "aaabbbcc", "----------------" };
+	static const char *const cases[] = { "-----", "------", "--------", "aaabbbcc", "---------" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -139,6 +139,7 @@ static void a_root_takes_few_messages(void **state)
 
 		group_harness_params(&params);
 		params.aggregate_flat_bytes = 8000;
+		params.streams = 1; /* all members are in one process, which may have 1,024 descriptors */
 		assert_int_equal(group_harness_open(&harness, &params, cases[i]), 0);
 		assert_int_equal(messages_of_all_for(&harness, 500), members < 6 ? all : 2 * (members - 1));
 		assert_int_equal(messages_of_all_for(&harness, 501), all);
