@@ -322,7 +322,7 @@ int aggregator_go(struct aggregator_group *handle, unsigned position, size_t agg
 	for (size_t i = 0; i < aggregator_count; i++)
 		memcpy(group->peers[group->member_count + i].handle, handles + i * TRANSPORT_HANDLE_BYTES,
 		       TRANSPORT_HANDLE_BYTES);
-	group->deadline_ns = clock_now_ns() + group->timeout_ns;
+	group->since_ns = group->looked_ns = clock_now_ns();
 	atomic_store(&group->state, AGGREGATOR_CONNECTING);
 	atomic_fetch_add(&group->thread->load, (unsigned)group->member_count);
 	pthread_mutex_lock(&group->thread->lock);

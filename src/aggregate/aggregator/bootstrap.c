@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections between an aggregator and all other nodes of a group, both ways; without blocking, in the group's thread. */
 #include "aggregate/aggregator/internal.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
 #include "base/sys.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define OFTEN_NS NS_PER_S /* as in aggregators_join.c */
 
 enum {
 	SPREAD_MOST = 8, /* members that count of all that send here */
@@ -155,10 +158,13 @@ static void tell_share(struct aggregator_group *group)
 
 int aggregator_bootstrap(struct aggregator_group *group, uint64_t now_ns)
 {
-	const uint64_t others_ns =
-		group->deadline_ns - group->timeout_ns + params_replace_ns(group->timeout_ns) / REACH_PARTS;
+	const uint64_t others_ns = params_replace_ns(group->timeout_ns) / REACH_PARTS;
+	uint64_t waited_ns;
 	bool all = true;
 
+	group->since_ns = clock_heard_ns(group->since_ns, group->looked_ns, now_ns, OFTEN_NS);
+	group->looked_ns = now_ns;
+	waited_ns = clock_elapsed_ns(group->since_ns, now_ns);
 	if (!group->incoming) {
 		group->incoming_count = group->node_count;
 		group->incoming = sys_zalloc(group->incoming_count * sizeof(*group->incoming));
@@ -173,14 +179,14 @@ int aggregator_bootstrap(struct aggregator_group *group, uint64_t now_ns)
 		int r = reach(group, i);
 		bool stands = r == 1 && (group->peers[i].in || group->peers[i].lost || i == group->self);
 
-		if (!stands && i >= group->member_count && (r < 0 || now_ns > others_ns)) {
+		if (!stands && i >= group->member_count && (r < 0 || waited_ns > others_ns)) {
 			go_without(group, i);
 			stands = true;
 		} else if (r < 0) {
 			return 0;
 		}
 		all = all && stands;
-		if (!all && now_ns > group->deadline_ns) {
+		if (!all && waited_ns > group->timeout_ns) {
 			aggregator_fail(group, "node %zu of the group did not %s within its time-out", i,
 					r == 1 ? "come" : "let it in");
 			return 0;
