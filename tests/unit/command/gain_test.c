@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that names the gain of aggregation says the same, on clusters and machines that are drawn: one answer to one question. */
+/* All that names a gain, of aggregation or of an order of ranks, says the same, on clusters and machines that are drawn. */
 #include "aggregate/gain.h"
 
 #include "base/log.h"
@@ -126,6 +126,54 @@ static void compare_one(const char *text, const char *path, size_t hosts, bool i
 	json_decref(made);
 }
 
+static void put_hosts(const char *name, const json_t *hosts)
+{
+	char text[TEXT_BYTES] = "";
+	size_t length = 0;
+
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s\n",
+					   json_string_value(json_array_get(hosts, i)));
+	program_put(name, text);
+}
+
+static json_t *draw_order(size_t hosts)
+{
+	json_t *order = json_array();
+
+	for (size_t i = 1; i <= hosts; i++)
+		json_array_insert_new(order, draw_of(0, (unsigned)i - 1), json_sprintf("n%zu", i));
+	return order;
+}
+
+/* How long an AllReduce takes with ranks before and after `cluster order`: the same by it and by simulate. */
+static void compare_orders(const char *path, size_t hosts)
+{
+	static const char *const phases[] = { "ring", "tree" };
+	json_t *drawn = draw_order(hosts), *ordered, *cases;
+	const char *folder = program_folder();
+	char call[1024];
+
+	put_hosts("before", drawn);
+	snprintf(call, sizeof(call), "cluster order '%s' --hostfile '%s/before' --size 64M --json", path, folder);
+	ordered = json_of(call);
+	put_hosts("after", json_object_get(json_object_get(ordered, "after"), "hosts"));
+	snprintf(call, sizeof(call),
+		 "simulate --cluster '%s' --order '%s/before,%s/after' --algo ring,tree --size 64M --json", path,
+		 folder, folder);
+	cases = json_of(call);
+	for (size_t i = 0; i < 4; i++) {
+		const json_t *side = json_object_get(ordered, i % 2 ? "after" : "before");
+		const json_t *phase = json_object_get(json_object_get(side, "phases"), phases[i / 2]);
+		const json_t *one = json_array_get(json_object_get(cases, "cases"), i);
+
+		program_check_near(program_number(phase, "time_s"), program_number(one, "time_s"), 1e-5);
+	}
+	json_decref(cases);
+	json_decref(ordered);
+	json_decref(drawn);
+}
+
 static void one_answer_to_one_question(void **unused)
 {
 	unsigned enough = 0;
@@ -142,6 +190,7 @@ static void one_answer_to_one_question(void **unused)
 
 		setenv("TRIBUTARY_CLUSTER", path, 1);
 		compare_one(text, getenv("TRIBUTARY_CLUSTER"), hosts, is_served);
+		compare_orders(getenv("TRIBUTARY_CLUSTER"), hosts);
 		enough += gain_is_enough(plugins(text, hosts));
 	}
 	assert_in_range(enough, 1, DRAWN - 1);
