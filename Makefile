@@ -160,8 +160,8 @@ DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
 PERF := $(patsubst perf/%.c,$(O)/perf/%,$(PERF_SRC))
 PERF_PRELOAD := $(patsubst perf/preload/%.c,$(O)/perf/%.so,$(wildcard perf/preload/*.c))
 PERF_PLUGIN := $(if $(wildcard perf/plugin),$(O)/perf/libnccl-net-sockets.so)
-# Of these, what `tributary bench` runs where there is no NCCL.
-BENCH_PROGRAMS := $(filter %/collectives,$(PERF)) $(PERF_PLUGIN)
+# Of these, what `tributary bench` runs where there is no NCCL, and what its test-bed runs.
+BENCH_PROGRAMS := $(filter %/collectives %/relay,$(PERF)) $(PERF_PLUGIN)
 UNIT := $(patsubst %.c,$(O)/%,$(UNIT_SRC))
 CONF := $(patsubst %.c,$(O)/%,$(CONF_SRC))
 FUZZ_REPLAY := $(if $(FUZZ_REPLAY_SRC),$(patsubst %,$(O)/tests/fuzz/%_replay,$(FUZZ_NAMES)))
@@ -325,7 +325,7 @@ include mk/packages.mk
 
 # ------------------------------------------------------------------------------------------------------------- install
 
-.PHONY: install install-documents install-default uninstall
+.PHONY: programs install install-documents install-default uninstall
 MAN := $(wildcard docs/man/*/*)
 UNITS := $(wildcard systemd/*.service)
 # Where each shell looks for them.
@@ -348,7 +348,9 @@ TESTBED_PLACE := share/tributary/testbed
 DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
 foreign_plugin = [ -e '$(DESTDIR)$(LIBDIR)/'$(1) -o -L '$(DESTDIR)$(LIBDIR)/'$(1) ] && \
 	[ "$$(readlink '$(DESTDIR)$(LIBDIR)/'$(1))" != libnccl-net-tributary.so ]
-install: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(BENCH_PROGRAMS) install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
+programs: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(BENCH_PROGRAMS) ## what install installs, without tests and benchmarks
+
+install: programs install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PREFIX)/bin'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(LIBDIR)/'
 	$(Q)ln -sf $(notdir $(PLUGIN)) '$(DESTDIR)$(LIBDIR)/$(notdir $(ENV_PLUGIN))'

@@ -11,7 +11,10 @@ import uuid
 
 from . import spaces
 
-RELAY = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, "build", "perf", "relay"))
+# Of the source, or else of the package.
+RELAYS = [os.path.realpath(os.path.join(os.path.dirname(__file__), place))
+          for place in ("../../../build/perf/relay", "../../../../libexec/tributary/relay")]
+RELAY = next(filter(os.path.exists, RELAYS), RELAYS[0])
 ETHERNET_HEADER = 14
 FLOW_CLASSES = 1024   # so many that 64 flows rarely share one
 OTHERS = 2            # the class, by its minor number, of frames that are of no flow
