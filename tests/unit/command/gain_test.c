@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that names a gain, of aggregation or of an order of ranks, says the same, on clusters and machines that are drawn. */
+/* All that names a gain, of aggregation or of an order of ranks, says the same, on drawn clusters and machines. */
 #include "aggregate/gain.h"
 
 #include "base/log.h"
