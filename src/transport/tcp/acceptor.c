@@ -280,9 +280,12 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	pthread_mutex_lock(&connection->lock);
 	if (connection->error)
 		r = -EREMOTEIO;
-	else if (hello->stream >= connection->stream_count || hello->epoch <= connection->streams[hello->stream].epoch)
-		r = -EINVAL;
 	else
+		r = tcp_connection_grow(connection, hello->stream + 1U);
+	connection->joined_count = connection->stream_count;
+	if (r == 0 && hello->epoch <= connection->streams[hello->stream].epoch)
+		r = -EINVAL;
+	if (r == 0)
 		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id, 0) ? 0 : -ECONNRESET;
 	if (r == 0) {
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);

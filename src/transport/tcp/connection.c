@@ -26,14 +26,17 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	TAILQ_INIT(&connection->open);
 	connection->device = device;
 	connection->stream_count = stream_count;
-	connection->active_count = active_count;
+	connection->stream_capacity = (unsigned)max_u64(stream_count, TCP_STREAMS_GROWN);
+	connection->several = active_count > 1;
+	connection->wanted = UINT64_MAX >> (64 - stream_count);
+	tcp_connection_use(connection, UINT64_MAX >> (64 - active_count));
 	connection->eager_bytes = tcp_eager_most(transport);
 	connection->eager_limit = SIZE_MAX;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		connection->requests[i].connection = connection;
 	r = -ENOMEM;
-	connection->streams = sys_zalloc(stream_count * sizeof(*connection->streams));
+	connection->streams = sys_zalloc(connection->stream_capacity * sizeof(*connection->streams));
 	if (!connection->streams)
 		goto fail;
 	for (unsigned i = 0; i < stream_count; i++)
@@ -55,6 +58,35 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 fail:
 	tcp_connection_free(connection);
 	return r;
+}
+
+int tcp_connection_grow(struct tcp_connection *connection, unsigned stream_count)
+{
+	int r = 0;
+
+	if (stream_count <= connection->stream_count)
+		return 0;
+	if (stream_count > connection->stream_capacity)
+		return -ENOMEM;
+	connection->several = true;
+	if (connection->role == TCP_SENDER)
+		r = tcp_sender_grow(connection, stream_count);
+	for (unsigned i = connection->stream_count; i < stream_count && r == 0; i++) {
+		r = tcp_stream_init(&connection->streams[i], i, connection->role);
+		if (r < 0)
+			tcp_stream_fini(&connection->streams[i]);
+		else
+			connection->stream_count = i + 1;
+	}
+	return r;
+}
+
+bool tcp_connection_lacks_stream(const struct tcp_connection *connection)
+{
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		if (!connection->streams[i].live && tcp_stream_is_wanted(connection, i))
+			return true;
+	return false;
 }
 
 int tcp_connection_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key)

@@ -339,6 +339,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 		connection->live_count++;
 	}
 	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
+	tcp_growth_init(connection);
 	LIST_INSERT_HEAD(&transport->connections, connection, link);
 	tcp_count_opened(connection);
 	for (unsigned i = 0; i < connection->stream_count; i++)
@@ -445,7 +446,7 @@ static bool is_to_be_dialled(const struct tcp_connection *connection, const stru
 {
 	const struct tcp_dial *dial = stream->dial;
 
-	if (stream->live || !dial || now_ns < stream->redial_at_ns)
+	if (stream->live || !dial || now_ns < stream->redial_at_ns || !tcp_stream_is_wanted(connection, stream->index))
 		return false;
 	/* How far the receiver got it is asked over another one, if there is one. */
 	return !stream->awaits_dead || !connection->live_count || dial->state != TCP_DIAL_START;

@@ -161,8 +161,8 @@ void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *str
 void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
 			 uint64_t now_ns)
 {
+	connection->counted.streams_redialled += stream->was_live;
 	tcp_stream_attach(stream, fd, epoch, now_ns);
-	connection->counted.streams_redialled++;
 	connection->live_count++;
 	connection->ready = true;
 	if (connection->live_count > 1)
@@ -279,6 +279,8 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_HEARTBEAT };
 
+	if (connection->role == TCP_SENDER && connection->s.primary == stream->index)
+		frame.value = connection->active;
 	if (connection->role == TCP_RECEIVER) /* its sign of life acknowledges the sender's, which would pile up */
 		frame = (struct tcp_frame){ .type = TCP_FRAME_ACK,
 					    .stream = stream->index,
@@ -341,7 +343,7 @@ static void restore_primary(struct tcp_connection *connection)
 {
 	const struct tcp_stream *first = connection->streams, *primary;
 
-	if (connection->role != TCP_SENDER || connection->active_count == 1 || !connection->s.primary)
+	if (connection->role != TCP_SENDER || !connection->several || !connection->s.primary)
 		return;
 	primary = &connection->streams[connection->s.primary];
 	if (first->live && !first->awaits_dead && primary->live && primary->tx_acknowledged == primary->tx_queued &&

@@ -56,7 +56,8 @@ static bool flight_is_bounded(const struct tcp_connection *connection)
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		const struct tcp_stream *stream = &connection->streams[i];
 
-		if (stream->live && (!stream->flight_bytes || !stream->flight_kept ||
+		if (stream->live && tcp_stream_is_wanted(connection, i) &&
+		    (!stream->flight_bytes || !stream->flight_kept ||
 				     (stream->rx_used && stream->rx_position < stream->flight_from)))
 			return false;
 	}
@@ -151,7 +152,8 @@ static bool tell_window(struct tcp_connection *connection, struct tcp_stream *pr
 
 static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *primary)
 {
-	for (unsigned i = 0; connection->active_count > 1 && i < connection->stream_count; i++) {
+	/* Of one stream all that is said acknowledges it. */
+	for (unsigned i = connection->active_count == 1; connection->several && i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 		struct tcp_frame frame = { .type = TCP_FRAME_ACK,
 					   .stream = stream->index,

@@ -86,6 +86,7 @@ static void answer(struct tcp_connection *connection, bool all)
 	if (connection->role == TCP_SENDER) {
 		if (connection->ready || all)
 			connection->ready = tcp_sender_pump(connection, connection->now_ns);
+		tcp_growth_look(connection, connection->now_ns);
 	} else if (tcp_receiver_has_to_tell(connection)) {
 		tcp_receiver_flush(connection, connection->now_ns);
 	}
@@ -105,7 +106,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
-		if (stream->live && (all || i == connection->hot || (spread && i < connection->active_count)) &&
+		if (stream->live && (all || i == connection->hot || (spread && tcp_stream_is_active(connection, i))) &&
 		    (all || !may_skip(connection, stream)))
 			read_stream(connection, stream);
 	}

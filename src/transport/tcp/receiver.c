@@ -162,7 +162,8 @@ static void bound_flight(struct tcp_connection *connection, const struct tcp_mes
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
-		if (!stream->live || (bytes == stream->flight_bytes &&
+		if (!stream->live || !tcp_stream_is_wanted(connection, i) ||
+		    (bytes == stream->flight_bytes &&
 				      (!bytes || (!ends && stream->rx_position - stream->flight_position < bytes))))
 			continue;
 		if (bytes && (!stream->flight_bytes || bytes < stream->flight_bytes)) {
@@ -385,7 +386,7 @@ static int rts_arrived(struct tcp_connection *connection, const struct tcp_frame
 
 	if (sequence < r->next_sequence || (r->early & bit && message->sequence == sequence))
 		return 0;
-	if (sequence - r->next_sequence > (connection->active_count > 1 ? RTS_AHEAD_MAX : 0) ||
+	if (sequence - r->next_sequence > (connection->several ? RTS_AHEAD_MAX : 0) ||
 	    frame->value > TRANSPORT_MAX_MESSAGE_BYTES ||
 	    (message->state != TCP_MESSAGE_FREE && message->state != TCP_MESSAGE_DONE) ||
 	    (uint64_t)frame->unit * TCP_WIRE_EAGER_UNIT + frame->unscheduled_bytes > TCP_UNSCHEDULED_WINDOW)
@@ -518,6 +519,18 @@ static void bye_arrived(struct tcp_connection *connection, struct tcp_stream *st
 	tcp_connection_fail(connection, -EREMOTEIO, "the sender closed it");
 }
 
+/* Which streams carry bytes; 0: as before. */
+static int active_arrived(struct tcp_connection *connection, uint64_t active)
+{
+	if (!active || active == connection->active)
+		return 0;
+	if (active >> (connection->stream_count - 1) >> 1)
+		return -EPROTO;
+	connection->wanted = 3 | active;
+	tcp_connection_use(connection, active);
+	return 0;
+}
+
 int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
 		       uint64_t now_ns)
 {
@@ -530,8 +543,9 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 	switch (frame->type) {
 	case TCP_FRAME_RTS:
 		return rts_arrived(connection, frame, now_ns);
-	case TCP_FRAME_SUSPECT: /* read.c */
 	case TCP_FRAME_HEARTBEAT:
+		return active_arrived(connection, frame->value);
+	case TCP_FRAME_SUSPECT: /* read.c */
 		return 0;
 	case TCP_FRAME_BYE:
 		bye_arrived(connection, stream, now_ns);

@@ -26,9 +26,28 @@ int tcp_sender_init(struct tcp_connection *connection)
 	struct tcp_sender *s = &connection->s;
 
 	s->next_sequence = TCP_WIRE_FIRST_SEQUENCE;
-	s->again_capacity = connection->stream_count * TCP_TX_FRAMES + 1; /* and BYE */
-	s->again = sys_zalloc(s->again_capacity * sizeof(*s->again));
-	return s->again ? tcp_window_init(&s->window) : -ENOMEM;
+	if (tcp_sender_grow(connection, connection->stream_count) < 0)
+		return -ENOMEM;
+	return tcp_window_init(&s->window);
+}
+
+int tcp_sender_grow(struct tcp_connection *connection, unsigned stream_count)
+{
+	struct tcp_sender *s = &connection->s;
+	const uint32_t capacity = stream_count * TCP_TX_FRAMES + 1; /* and BYE */
+	struct tcp_tx_frame *again = sys_zalloc(capacity * sizeof(*again));
+	uint64_t tail = capacity;
+
+	if (!again)
+		return -ENOMEM;
+	for (uint64_t at = s->again_head; at != s->again_tail; at++)
+		again[tail++ % capacity] = s->again[at % s->again_capacity];
+	sys_free(s->again);
+	s->again = again;
+	s->again_head = capacity;
+	s->again_tail = tail;
+	s->again_capacity = capacity;
+	return 0;
 }
 
 /* RTS and eager messages keep their order only on one stream, so none goes out while that one changes. */

@@ -51,7 +51,7 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	stream->fd = fd;
 	if (stream->most_Bps)
 		tcp_socket_pace(fd, stream->most_Bps);
-	stream->live = true;
+	stream->live = stream->was_live = true;
 	stream->path_ns = tcp_socket_path_ns(fd);
 	stream->rx_used = false;
 	stream->epoch = epoch;
@@ -66,7 +66,7 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	stream->tx_full = false;
 	stream->tx_error = 0;
 	stream->last_rx_ns = stream->last_tx_ns = stream->last_ack_ns = now_ns;
-	stream->rate_Bps = stream->rate_from_position = stream->rate_busy_ns = 0;
+	stream->rate_Bps = stream->rate_from_position = stream->rate_busy_ns = stream->seen = 0;
 }
 
 void tcp_stream_queue(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload)

@@ -472,6 +472,8 @@ static void note_sample(struct tcp_streams *streams, const struct tcp_streams_sa
 {
 	uint64_t past_ns = streams->need_ns * min_u64(sample->elapsed_ns, NEED_SPAN_NS) / NEED_SPAN_NS;
 
+	/* A job that computes sends nothing for a while, from which nothing follows. */
+	streams->since_ns = min_u64(streams->since_ns + sample->rested_ns, sample->now_ns);
 	streams->need_ns = min_u64(streams->need_ns - past_ns + min_u64(sample->waited_ns, NEED_SPAN_NS), NEED_SPAN_NS);
 	streams->need_ns -= min_u64(streams->need_ns, sample->credit_ns);
 	tcp_streams_measure_add(&streams->now, sample);

@@ -2,7 +2,7 @@
 /*
  * How many streams a connection has on one rail, found by measuring: streams.c has states, rules and the reasons of the numbers. Pure:
  * no socket, clock, thread or allocation. The sender's tick says what it measured since the last one; the answer says which
- * streams carry data, which are to exist, and what to measure next. Nothing calls it yet.
+ * streams carry data, which are to exist, and what to measure next. growth.c drives it.
  *
  * Ownership and threads: struct tcp_streams is the connection's, under its lock. struct tcp_streams_way is shared by all
  * connections of a pair of ports (own interface, peer host), also of other processes of the job where it lies in shared memory;

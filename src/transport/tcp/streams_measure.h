@@ -19,6 +19,7 @@ enum { TCP_STREAMS_RAIL_MAX = 32 }; /* a stream is a bit of a set, and an index 
 /* What the sender measured since the last call. Times may be late or long, all may be 0. */
 struct tcp_streams_sample {
 	uint64_t now_ns, elapsed_ns;
+	uint64_t rested_ns; /* beside elapsed_ns: no message was open, or nobody looked */
 	/*
 	 * How long frames waited: granted bytes were unsent and no stream took more; or, where the last answer's waits_above_bytes
 	 * is not 0, more than that were granted and not acknowledged, for more streams hold more.

@@ -55,7 +55,7 @@ struct tcp_stream *tcp_stripe_pick(struct tcp_connection *connection)
 		struct tcp_stream *stream = &connection->streams[i];
 		uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8, ahead_ns;
 
-		if (stream == primary || !is_usable(stream))
+		if (stream == primary || !is_usable(stream) || !tcp_stream_is_active(connection, i))
 			continue;
 		usable++;
 		if (!tcp_stream_has_room(stream) || stream->tx_full ||

@@ -8,7 +8,7 @@
  * failover.c is what happens when a socket dies, service.c is the one background thread, count.c what metrics tell.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
- * a connection), the pace's own. No lock is held across anything that blocks.
+ * a connection), the pace's own and that of tcp_growth_ways. No lock is held across anything that blocks.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_TCP_H
 #define TRIBUTARY_TRANSPORT_TCP_TCP_H
@@ -17,6 +17,7 @@
 #include "transport/devices.h"
 #include "transport/pace/pace.h"
 #include "transport/service.h"
+#include "transport/tcp/growth.h"
 #include "transport/tcp/interface.h"
 #include "transport/tcp/window.h"
 #include "transport/tcp/wire.h"
@@ -30,6 +31,7 @@
 
 enum {
 	TCP_STREAMS_MAX = TCP_WIRE_STREAMS_MAX,
+	TCP_STREAMS_GROWN = 33, /* so many a connection may come to have: 32 with data, and the primary */
 	TCP_TX_FRAMES = 128, /* written but not acknowledged, of one stream */
 	TCP_STAGING_RECEIVER = 32 << 10,
 	TCP_STAGING_SENDER = 4 << 10, /* control frames only */
@@ -73,6 +75,7 @@ struct tcp_stream {
 	 */
 	bool awaits_dead;
 	uint32_t epoch;
+	bool was_live; /* so its next socket takes the place of one that was lost */
 	struct sockaddr_storage peer; /* where it was dialled or came from */
 
 	/* In. Positions count bytes of this stream since its epoch began. */
@@ -112,6 +115,7 @@ struct tcp_stream {
 	uint64_t path_ns;                          /* its round trip as it was connected; 0: not known */
 	uint64_t rate_Bps;                         /* acknowledged bytes, smoothed; for striping */
 	uint64_t most_Bps;                         /* its limit, whatever socket it has; 0: none */
+	uint64_t seen; /* growth.c: bytes that its kernel had had acknowledged at the last look */
 	uint64_t rate_busy_ns, rate_from_position; /* of its window: only while bytes were on their way */
 	/* Sender, between death and return. While it awaits DEAD: what was written and not acknowledged. */
 	struct tcp_tx_frame *lost_frames;
@@ -191,6 +195,7 @@ struct tcp_sender {
 	struct tcp_tx_frame *again;
 	uint64_t again_head, again_tail;
 	uint32_t again_capacity;
+	struct tcp_growth growth;
 };
 
 struct tcp_receiver {
@@ -240,7 +245,14 @@ struct tcp_connection {
 	uint32_t listener_id;
 	char peer_host[TCP_WIRE_HOST_BYTES];
 	int device;
-	unsigned stream_count, active_count, live_count, poll_count;
+	unsigned stream_count, stream_capacity, live_count, poll_count;
+	/*
+	 * Sets of streams. Wanted ones have a socket, or get one; active ones carry bytes, and at a sender of several the primary,
+	 * which has no data. A receiver's are what the sender said last.
+	 */
+	uint64_t wanted, active;
+	unsigned active_count;
+	bool several; /* more than one was active at a time, or may come to be */
 	uint64_t lost_ns; /* since when no stream is live */
 	char lost_why[64];
 	/*
@@ -249,7 +261,7 @@ struct tcp_connection {
 	 */
 	uint32_t peer_process;
 	unsigned hot;               /* stream on which something came last: polled every time, idle ones now and then */
-	struct tcp_stream *streams; /* stream_count of them */
+	struct tcp_stream *streams; /* stream_count of them, and room for stream_capacity */
 	uint64_t last_rx_ns, last_tick_ns;
 	uint64_t now_ns;    /* the last reading of the clock under the lock */
 	bool ready;         /* something came or was posted since the last progress: worth more than a look */
@@ -270,6 +282,19 @@ struct tcp_connection {
 	uint64_t created_ns;
 };
 
+static inline bool tcp_stream_is_active(const struct tcp_connection *connection, unsigned index)
+{
+	return connection->active >> index & 1;
+}
+static inline void tcp_connection_use(struct tcp_connection *connection, uint64_t active)
+{
+	connection->active = active;
+	connection->active_count = (unsigned)__builtin_popcountll(active);
+}
+static inline bool tcp_stream_is_wanted(const struct tcp_connection *connection, unsigned index)
+{
+	return connection->wanted >> index & 1;
+}
 /* Of several active streams the primary carries no data, behind which RTS would be late. */
 static inline unsigned tcp_data_streams(const struct tcp_connection *connection)
 {
@@ -357,6 +382,7 @@ struct tcp_transport {
 	LIST_HEAD(, tcp_lingering) lingering;
 	unsigned lingering_count;
 	bool bounds_windows; /* tcp_kernel_bounds_windows */
+	struct tcp_growth_ways ways;
 };
 
 /* socket.c */
@@ -426,6 +452,8 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 
 /* sender.c */
 int tcp_sender_init(struct tcp_connection *connection);
+/* Room for all that so many streams may leave to be sent again. -ENOMEM. */
+int tcp_sender_grow(struct tcp_connection *connection, unsigned stream_count);
 int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
 		    struct tcp_request **ret);
 /* Whether a send whose FIN is late is done without it: its data is the caller's again, and its request ours. */
@@ -512,6 +540,10 @@ void tcp_connection_unwatch(struct tcp_connection *connection);
 size_t tcp_eager_most(const struct tcp_transport *transport);
 int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
 		       unsigned active_count, struct tcp_connection **ret);
+/* So many streams at least, new ones without a socket. -ENOMEM: as before. Connection lock held. */
+int tcp_connection_grow(struct tcp_connection *connection, unsigned stream_count);
+/* A wanted stream has no socket. */
+bool tcp_connection_lacks_stream(const struct tcp_connection *connection);
 void tcp_connection_free(struct tcp_connection *connection);
 /* One that is in the transport's list. Transport lock held. */
 void tcp_connection_remove(struct tcp_connection *connection);

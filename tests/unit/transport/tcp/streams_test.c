@@ -242,20 +242,34 @@ static void a_trial_that_cannot_go_on_leaves_what_was_before(void **state)
 	static struct network network;
 
 	(void)state;
-	for (unsigned what = 0; what < 4; what++) {
+	for (unsigned what = 0; what < 3; what++) {
 		struct connection *connection = play_until_trial(&network);
 		struct tcp_streams_sample sample = { .now_ns = 2 * NS_PER_S, .ready = 3, .turn = true };
 
 		sample.turn = what != 0;
-		sample.ready = what == 1 ? 1 : 3;             /* a new stream is lost */
-		sample.most = what == 2;                      /* the receiver allows one */
-		sample.elapsed_ns = what == 3 ? NS_PER_S : 0; /* the sender rested */
+		sample.ready = what == 1 ? 1 : 3; /* a new stream is lost */
+		sample.most = what == 2;          /* the receiver allows one */
 		tcp_streams_step(&connection->streams, &network.ways[0], &sample, &connection->answer);
 		assert_int_equal(connection->answer.active, 1);
 		assert_int_equal(connection->answer.open, 1);
 		assert_false(connection->answer.turn);
 		assert_false(connection->answer.detailed);
 	}
+}
+
+/* A job computes, and then sends as before. */
+static void a_trial_outlives_a_rest(void **state)
+{
+	static struct network network;
+	struct connection *connection = play_until_trial(&network);
+	struct tcp_streams_sample sample = {
+		.now_ns = 20 * NS_PER_S, .rested_ns = 20 * NS_PER_S, .ready = 3, .turn = true
+	};
+
+	(void)state;
+	tcp_streams_step(&connection->streams, &network.ways[0], &sample, &connection->answer);
+	assert_int_equal(connection->streams.state, TCP_STREAMS_MORE);
+	assert_int_equal(connection->answer.active, 3);
 }
 
 static void the_limit_of_a_process_that_died_ends(void **state)
@@ -306,6 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(networks_are_filled_and_nobody_is_hurt),
 		cmocka_unit_test(a_trial_that_cannot_go_on_leaves_what_was_before),
+		cmocka_unit_test(a_trial_outlives_a_rest),
 		cmocka_unit_test(the_limit_of_a_process_that_died_ends),
 		cmocka_unit_test(any_content_of_shared_memory_is_harmless),
 	};

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/tcp/growth.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/minmax.h"
+#include "base/sys.h"
+#include "transport/tcp/dial.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+/* A stream may hold so much, whatever the path: what is queued in the own host and in switches is no waiting. */
+#define AHEAD_BYTES     (32 << 10)
+#define LOOK_NS         NS_PER_MS
+#define STEP_NS         (4 * NS_PER_MS)
+/* Nobody looked for longer: what happened meanwhile is not known. */
+#define LOOK_MOST_NS    (8 * NS_PER_MS)
+#define TURN_NS         (100 * NS_PER_MS)
+#define REDIAL_FIRST_NS (100 * NS_PER_MS)
+enum {
+	ETHERNET_BYTES = 38, /* of each packet on the wire: preamble, header, checksum, gap */
+	COUNTED_BYTES = 14,  /* of these the port's counter has the header */
+	HEADER_BYTES = 52,   /* IPv4 and TCP with time stamps */
+};
+
+static struct tcp_growth_way *way_of(struct tcp_transport *transport, int interface, uint64_t host)
+{
+	struct tcp_growth_ways *ways = &transport->ways;
+	struct tcp_growth_way *way = NULL;
+
+	pthread_mutex_lock(&ways->lock);
+	for (unsigned i = 0; i < ways->count && !way; i++)
+		if (ways->list[i].interface == interface && ways->list[i].host == host)
+			way = &ways->list[i];
+	if (!way && ways->count < TCP_GROWTH_WAYS_MAX) {
+		way = &ways->list[ways->count++];
+		way->interface = interface;
+		way->host = host;
+		(void)tcp_socket_random(&way->way.random, sizeof(way->way.random));
+	}
+	pthread_mutex_unlock(&ways->lock);
+	return way;
+}
+
+void tcp_growth_init(struct tcp_connection *connection)
+{
+	struct tcp_transport *transport = connection->transport;
+	const struct transport_device *device = &transport->devices.list[connection->device];
+	const struct tcp_interface *interface = &transport->interfaces[device->members[0]];
+	struct tcp_growth *growth = &connection->s.growth;
+
+	if (transport->params->streams || connection->stream_count != 2 || connection->active_count != 1 ||
+	    interface->path_count > 1 || connection->s.host == transport->host_id)
+		return;
+	growth->way = way_of(transport, device->members[0], connection->s.host);
+	tcp_streams_init(&growth->streams);
+	growth->answer.open = growth->answer.active = 1;
+	growth->said = 1;
+	growth->payload = 1;
+	if (interface->mtu_bytes > HEADER_BYTES) {
+		const double bytes = interface->mtu_bytes - HEADER_BYTES;
+
+		growth->payload = bytes / (interface->mtu_bytes + COUNTED_BYTES);
+		if (!interface->speed_assumed)
+			growth->port_Bps = (uint64_t)((double)interface->speed_Bps * bytes /
+						      (interface->mtu_bytes + ETHERNET_BYTES));
+	}
+}
+
+/* Which bit of the controller's sets a stream is: all that carries data, and with one stream all there is. */
+static unsigned bit_of(const struct tcp_connection *connection, unsigned index)
+{
+	const struct tcp_growth *growth = &connection->s.growth;
+
+	return connection->active_count == 1 || !index ? (unsigned)__builtin_ctz(growth->answer.active) : index - 1;
+}
+
+static uint64_t streams_of(uint32_t set)
+{
+	return tcp_streams_count(set) > 1 ? UINT64_C(1) | (uint64_t)set << 1 : 1;
+}
+
+/* What a stream's kernel has had acknowledged: the receiver's own word comes at the end of messages. */
+static uint64_t acknowledged(const struct tcp_stream *stream)
+{
+	int left = 0;
+
+	if (ioctl(stream->fd, SIOCOUTQ, &left) < 0)
+		return stream->tx_acknowledged;
+	return stream->tx_written - min_u64((uint64_t)left, stream->tx_written);
+}
+
+/* May be on its way without waiting: a little, and what the streams carry in two round trips. */
+static uint64_t most_on_its_way(const struct tcp_connection *connection)
+{
+	uint64_t bytes = (uint64_t)tcp_data_streams(connection) * AHEAD_BYTES;
+
+	if (connection->s.growth.answer.waits_above_bytes)
+		return connection->s.growth.answer.waits_above_bytes;
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && tcp_stream_is_active(connection, i))
+			bytes += 2 * (stream->rate_Bps / 1000) * (stream->path_ns / 1000) / 1000;
+	}
+	return bytes;
+}
+
+/* Since the last look: what was acknowledged, and whether frames waited all the time. */
+static void sum(struct tcp_connection *connection, uint64_t past_ns)
+{
+	struct tcp_growth *growth = &connection->s.growth;
+	struct tcp_streams_sample *sample = &growth->sample;
+	uint64_t bytes[TCP_STREAMS_RAIL_MAX] = { 0 }, on_its_way = 0, acknowledged_bytes = 0;
+	bool waits;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		uint64_t now = stream->live ? acknowledged(stream) : 0;
+
+		if (!stream->live)
+			continue;
+		bytes[bit_of(connection, i)] += clock_elapsed_ns(stream->seen, now);
+		acknowledged_bytes += clock_elapsed_ns(stream->seen, now);
+		stream->seen = now;
+		on_its_way += stream->tx_queued - now;
+	}
+	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
+	     request = TAILQ_NEXT(request, link))
+		on_its_way += request->granted - request->next_offset;
+	waits = on_its_way > most_on_its_way(connection);
+	if (past_ns > LOOK_MOST_NS || (!on_its_way && !TAILQ_FIRST(&connection->open))) {
+		growth->port_bytes = growth->busy_us = 0; /* what others sent meanwhile is no part of it */
+		growth->waited = waits;
+		return;
+	}
+	sample->elapsed_ns += past_ns;
+	sample->acknowledged_bytes += acknowledged_bytes;
+	if (waits && growth->waited) {
+		sample->waited_ns += past_ns;
+		sample->flight_bytes = on_its_way;
+		for (unsigned i = 0; i < TCP_STREAMS_RAIL_MAX; i++)
+			sample->waited_bytes[i] += bytes[i];
+	} else if (!waits) {
+		sample->credit_ns += past_ns;
+	}
+	growth->waited = waits;
+}
+
+/* 0: not known. */
+static uint64_t port_sent_bytes(const struct tcp_interface *interface)
+{
+	char path[64 + sizeof(interface->name)], text[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/statistics/tx_bytes", interface->name);
+	fd = sys_openat(AT_FDCWD, path, O_RDONLY, 0);
+	if (fd < 0)
+		return 0;
+	(void)sys_pread_whole(fd, text, sizeof(text) - 1, 0);
+	sys_close(&fd);
+	return strtoull(text, NULL, 10);
+}
+
+static void add_times(const struct tcp_stream *stream, uint64_t *busy_us, uint64_t *limited_us)
+{
+	struct tcp_info info;
+	socklen_t length = sizeof(info);
+
+	memset(&info, 0, sizeof(info));
+	if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
+		return;
+	*busy_us += info.tcpi_busy_time;
+	*limited_us += info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited;
+}
+
+/* What costs system calls, in a trial alone. A port that cannot be asked sends what this connection does. */
+static void add_details(struct tcp_connection *connection)
+{
+	struct tcp_transport *transport = connection->transport;
+	struct tcp_growth *growth = &connection->s.growth;
+	struct tcp_streams_sample *sample = &growth->sample;
+	uint64_t port_bytes = port_sent_bytes(&transport->interfaces[growth->way->interface]), busy_us = 0, limited_us = 0;
+
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		if (connection->streams[i].live)
+			add_times(&connection->streams[i], &busy_us, &limited_us);
+	sample->port_bytes = sample->acknowledged_bytes;
+	if (growth->port_bytes && port_bytes)
+		sample->port_bytes = (uint64_t)((double)clock_elapsed_ns(growth->port_bytes, port_bytes) * growth->payload);
+	if (growth->busy_us) {
+		sample->busy_ns = 1000 * clock_elapsed_ns(growth->busy_us, busy_us);
+		sample->limited_ns = 1000 * clock_elapsed_ns(growth->limited_us, limited_us);
+	}
+	growth->port_bytes = port_bytes;
+	growth->busy_us = busy_us;
+	growth->limited_us = limited_us;
+}
+
+/*
+ * A new one is dialled as a lost one is, in the words of the second stream. It goes the same way, and no further try is made if
+ * there is no memory or no descriptor for it: the trial ends as nothing comes of it.
+ */
+static void dial(struct tcp_connection *connection, unsigned index, uint64_t now_ns)
+{
+	const struct tcp_dial *words = connection->streams[1].dial;
+	struct tcp_stream *stream;
+
+	if (!words || tcp_connection_grow(connection, index + 1) < 0)
+		return;
+	stream = &connection->streams[index];
+	if (stream->live || stream->dial)
+		return;
+	stream->dial = sys_zalloc(sizeof(*stream->dial));
+	if (!stream->dial)
+		return;
+	*stream->dial = *words;
+	stream->dial->fd = -1;
+	stream->dial->state = TCP_DIAL_START;
+	stream->dial->retry_at_ns = 0;
+	stream->dial->refused = 0;
+	stream->dial->hello.stream = (uint8_t)index;
+	stream->dial->hello.stream_count = (uint8_t)(index + 1);
+	stream->dial->hello.epoch = 0;
+	stream->peer = connection->streams[1].peer;
+	stream->redial_at_ns = now_ns;
+	stream->redial_wait_ns = REDIAL_FIRST_NS;
+}
+
+static void want(struct tcp_connection *connection, uint32_t open, uint64_t now_ns)
+{
+	const uint64_t wanted = 3 | streams_of(open);
+
+	for (unsigned i = 2; i < TCP_STREAMS_GROWN; i++)
+		if (wanted >> i & 1)
+			dial(connection, i, now_ns);
+	connection->wanted = wanted;
+	if (tcp_connection_lacks_stream(connection))
+		transport_service_wake(&connection->transport->service);
+}
+
+/*
+ * All that is unscheduled is behind its RTS, on the stream where that is: of several streams the primary takes no data. And no
+ * stream is being replaced, or the order of the messages would be lost.
+ */
+static bool may_change(const struct tcp_connection *connection, uint64_t active)
+{
+	if (connection->s.primary || connection->s.again_head != connection->s.again_tail)
+		return false;
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		if (connection->streams[i].awaits_dead || (active >> i & 1 && !connection->streams[i].live))
+			return false;
+	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
+	     request = TAILQ_NEXT(request, link))
+		if (request->next_offset < request->unscheduled)
+			return false;
+	return active >> connection->stream_count == 0 && tcp_stream_has_room(&connection->streams[0]);
+}
+
+bool tcp_growth_use(struct tcp_connection *connection, uint64_t active, uint64_t now_ns)
+{
+	const struct tcp_frame frame = { .type = TCP_FRAME_HEARTBEAT, .value = active };
+
+	if (!may_change(connection, active))
+		return false;
+	tcp_connection_use(connection, active);
+	tcp_stream_queue(&connection->streams[0], &frame, NULL);
+	tcp_stream_flush(&connection->streams[0], true, now_ns);
+	return true;
+}
+
+static void say(struct tcp_connection *connection)
+{
+	struct tcp_growth *growth = &connection->s.growth;
+	const unsigned count = tcp_streams_count(growth->answer.active);
+
+	if (growth->streams.state != TCP_STREAMS_SETTLED || count == growth->said)
+		return;
+	log_info(LOG_NET, "%u stream%s carr%s the data to host %s now, as measured", count, count > 1 ? "s" : "",
+		 count > 1 ? "y" : "ies", connection->peer_host);
+	growth->said = count;
+}
+
+static uint32_t ready_of(const struct tcp_connection *connection)
+{
+	uint32_t ready = connection->active_count == 1 ? connection->s.growth.answer.active : 0;
+
+	for (unsigned i = 1; i < connection->stream_count; i++)
+		if (connection->streams[i].live && !connection->streams[i].awaits_dead)
+			ready |= 1U << (i - 1);
+	return ready;
+}
+
+static void step(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_growth *growth = &connection->s.growth;
+	struct tcp_growth_ways *ways = &connection->transport->ways;
+	struct tcp_growth_way *way = growth->way;
+	struct tcp_streams_sample *sample = &growth->sample;
+
+	sample->now_ns = now_ns;
+	sample->rested_ns = clock_elapsed_ns(growth->stepped_ns + sample->elapsed_ns, now_ns);
+	sample->path_ns = connection->streams[1].path_ns;
+	sample->port_Bps = growth->port_Bps;
+	sample->ready = ready_of(connection);
+	if (growth->answer.detailed)
+		add_details(connection);
+	else
+		growth->port_bytes = growth->busy_us = 0;
+	pthread_mutex_lock(&ways->lock);
+	if (growth->answer.turn && (!way->holder || way->holder == connection->id || now_ns > way->until_ns)) {
+		way->holder = connection->id;
+		way->until_ns = now_ns + TURN_NS;
+	}
+	sample->turn = way->holder == connection->id;
+	tcp_streams_step(&growth->streams, &way->way, sample, &growth->answer);
+	if (!growth->answer.turn && way->holder == connection->id)
+		way->holder = 0;
+	pthread_mutex_unlock(&ways->lock);
+	memset(sample, 0, sizeof(*sample));
+	growth->stepped_ns = now_ns;
+	want(connection, growth->answer.open, now_ns);
+	say(connection);
+}
+
+void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_growth *growth = &connection->s.growth;
+	const uint64_t past_ns = clock_elapsed_ns(growth->looked_ns, now_ns);
+
+	if (!growth->way || past_ns < LOOK_NS || connection->error || connection->closing || connection->watch.on)
+		return;
+	sum(connection, past_ns);
+	growth->looked_ns = now_ns;
+	if (clock_elapsed_ns(growth->stepped_ns, now_ns) >= STEP_NS)
+		step(connection, now_ns);
+	if (streams_of(growth->answer.active) != connection->active)
+		(void)tcp_growth_use(connection, streams_of(growth->answer.active), now_ns);
+}
