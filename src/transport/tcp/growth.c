@@ -97,6 +97,16 @@ static uint64_t acknowledged(const struct tcp_stream *stream)
 	return stream->tx_written - min_u64((uint64_t)left, stream->tx_written);
 }
 
+/* Of what is not acknowledged: bytes that have left, and lie in the network or at the receiver. */
+static uint64_t in_network(const struct tcp_stream *stream, uint64_t acknowledged_bytes)
+{
+	int unsent = 0;
+
+	if (ioctl(stream->fd, SIOCOUTQNSD, &unsent) < 0)
+		return 0;
+	return clock_elapsed_ns(acknowledged_bytes + (uint64_t)unsent, stream->tx_written);
+}
+
 /* May be on its way without waiting: a little, and what the streams carry in two round trips. */
 static uint64_t most_on_its_way(const struct tcp_connection *connection)
 {
@@ -118,7 +128,7 @@ static void sum(struct tcp_connection *connection, uint64_t past_ns)
 {
 	struct tcp_growth *growth = &connection->s.growth;
 	struct tcp_streams_sample *sample = &growth->sample;
-	uint64_t bytes[TCP_STREAMS_RAIL_MAX] = { 0 }, on_its_way = 0, acknowledged_bytes = 0;
+	uint64_t bytes[TCP_STREAMS_RAIL_MAX] = { 0 }, on_its_way = 0, acknowledged_bytes = 0, flight_bytes = 0;
 	bool waits;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
@@ -131,6 +141,7 @@ static void sum(struct tcp_connection *connection, uint64_t past_ns)
 		acknowledged_bytes += clock_elapsed_ns(stream->seen, now);
 		stream->seen = now;
 		on_its_way += stream->tx_queued - now;
+		flight_bytes += in_network(stream, now);
 	}
 	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
 	     request = TAILQ_NEXT(request, link))
@@ -145,7 +156,7 @@ static void sum(struct tcp_connection *connection, uint64_t past_ns)
 	sample->acknowledged_bytes += acknowledged_bytes;
 	if (waits && growth->waited) {
 		sample->waited_ns += past_ns;
-		sample->flight_bytes = on_its_way;
+		sample->flight_bytes = flight_bytes;
 		for (unsigned i = 0; i < TCP_STREAMS_RAIL_MAX; i++)
 			sample->waited_bytes[i] += bytes[i];
 	} else if (!waits) {

@@ -189,15 +189,20 @@ static uint8_t *place_of(const struct tcp_receiver *r, const struct tcp_message 
 	return r->unscheduled + (size_t)message->unit * TCP_WIRE_EAGER_UNIT;
 }
 
-/* What has come of them goes to the receive, and so does the rest, also in a frame's midst: their place is free again. */
+/*
+ * What has come of them goes to the receive, and so does the rest, also in a frame's midst: their place is free again. Of several
+ * streams' any part may be missing, and comes to the receive later.
+ */
 static void move_unscheduled(struct tcp_connection *connection, struct tcp_message *message, uint8_t *data)
 {
-	copy_bytes(data, place_of(&connection->r, message), (size_t)message->received);
+	if (message->received)
+		copy_bytes(data, place_of(&connection->r, message),
+			   connection->several ? message->unscheduled : (size_t)message->received);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
 		if (stream->live && stream->rx_left && stream->rx_message == message)
-			stream->rx_target = data + message->received;
+			stream->rx_target = data + stream->rx_frame.value + stream->rx_frame.payload_bytes - stream->rx_left;
 	}
 }
 
@@ -408,11 +413,12 @@ static int rts_arrived(struct tcp_connection *connection, const struct tcp_frame
 	return admit_early(connection, now_ns);
 }
 
-/* What no receive matches yet comes in its order, on one stream, and has a place in the window. */
-static bool may_come(const struct tcp_message *message, const struct tcp_frame *frame)
+/* What no receive matches yet has a place in the window. On one stream it comes in its order. */
+static bool may_come(const struct tcp_connection *connection, const struct tcp_message *message,
+		     const struct tcp_frame *frame)
 {
 	return (message->state == TCP_MESSAGE_WAITS || message->state == TCP_MESSAGE_EARLY) &&
-	       frame->value == message->accepted;
+	       (connection->several || frame->value == message->accepted);
 }
 
 static int data_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame)
@@ -420,7 +426,7 @@ static int data_arrived(struct tcp_connection *connection, struct tcp_stream *st
 	struct tcp_message *message = &connection->r.messages[frame->request];
 
 	if ((uint32_t)message->sequence != frame->message ||
-	    (message->state != TCP_MESSAGE_COMES && !may_come(message, frame)) || frame->value >= message->grant_told ||
+	    (message->state != TCP_MESSAGE_COMES && !may_come(connection, message, frame)) || frame->value >= message->grant_told ||
 	    frame->payload_bytes > message->grant_told - frame->value ||
 	    frame->payload_bytes > message->size - message->accepted)
 		return -EPROTO;

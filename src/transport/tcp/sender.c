@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
@@ -113,17 +114,12 @@ static int find_place(const struct tcp_connection *connection, uint64_t bytes)
 	return request ? -ENOBUFS : (int)unit;
 }
 
-/*
- * How many bytes may follow the RTS. A part of a message that is less than a TCP segment is not worth it. Of several streams one
- * takes them: of a message that is never buffered not more than its part.
- */
+/* How many bytes may follow the RTS. A part of a message that is less than a TCP segment is not worth it. */
 static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t bytes)
 {
 	const struct tcp_sender *s = &connection->s;
 	uint64_t left = s->unscheduled_most > s->unscheduled_open ? s->unscheduled_most - s->unscheduled_open : 0;
 
-	if (connection->active_count > 1 && bytes > TCP_BUFFERED_MOST && left > tcp_stripe_segment(connection))
-		left = tcp_stripe_segment(connection);
 	return bytes <= left ? bytes : left < SEGMENT_BYTES ? 0 : left;
 }
 
@@ -174,9 +170,24 @@ static void queue_data(struct tcp_connection *connection, struct tcp_stream *str
 }
 
 /*
- * Of several streams one carries the unscheduled bytes of a message, a segment at most, and its RTS comes there once more
- * ahead of them: bytes never come unannounced, and no RTS waits behind the bytes of another message.
+ * Several streams carry the unscheduled bytes of a message, and on each its RTS comes once more ahead of them: bytes never come
+ * unannounced, and no RTS waits behind the bytes of another message.
  */
+static void queue_unscheduled(struct tcp_connection *connection, const struct tcp_frame *rts, struct tcp_request *request)
+{
+	uint64_t announced = UINT64_C(1) << connection->s.primary; /* a set of streams */
+
+	while (request->next_offset < request->unscheduled) {
+		struct tcp_stream *stream = tcp_stripe_least(connection);
+
+		if (!(announced >> stream->index & 1))
+			tcp_stream_queue(stream, rts, NULL);
+		announced |= UINT64_C(1) << stream->index;
+		queue_data(connection, stream, request,
+			   min_u64(request->unscheduled - request->next_offset, tcp_stripe_segment(connection)));
+	}
+}
+
 static void queue_rts(struct tcp_connection *connection, struct tcp_stream *primary, struct tcp_request *request)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_RTS,
@@ -185,17 +196,13 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *prim
 				   .tag = request->tag,
 				   .value = request->size,
 				   .hosts = (uint8_t)pace_hosts_sent_to(connection->s.pace) };
-	struct tcp_stream *carrier = primary;
 	uint64_t bytes;
 	int unit;
 
 	connection->s.open_bytes += request->size;
 	bytes = unscheduled(connection, request->size);
-	if (connection->active_count > 1) {
-		carrier = tcp_stripe_pick(connection);
-		if (!carrier || carrier->tx_tail - carrier->tx_head + 3 > TCP_TX_FRAMES) /* two RTS, if it is the primary, and DATA */
-			bytes = 0;
-	}
+	if (connection->active_count > 1)
+		bytes = min_u64(bytes, tcp_stripe_segment(connection) * tcp_stripe_room(connection));
 	unit = bytes ? find_place(connection, bytes) : -ENOBUFS;
 	if (unit < 0)
 		bytes = 0;
@@ -208,11 +215,8 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *prim
 	}
 	tcp_stream_queue(primary, &frame, NULL);
 	TAILQ_INSERT_TAIL(&connection->open, request, link);
-	if (!bytes || connection->active_count == 1)
-		return;
-	if (carrier != primary)
-		tcp_stream_queue(carrier, &frame, NULL);
-	queue_data(connection, carrier, request, bytes);
+	if (connection->active_count > 1)
+		queue_unscheduled(connection, &frame, request);
 }
 
 /* The receiver has said more of it, so it has matched it. */

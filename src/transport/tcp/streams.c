@@ -336,6 +336,8 @@ static enum result result_of_more(const struct tcp_streams *streams, const struc
 	if (now->periods >= 2 && found.gain >= found.least + margin && found.old >= KEPT + margin && kept &&
 	    tcp_streams_measure_port_gained(base, now))
 		return RESULT_BETTER;
+	if (tcp_streams_measure_starved(base, now))
+		return RESULT_WORSE;
 	if (now->periods < PERIODS_RESULT || past_ns < 12 * sample->path_ns)
 		return past_ns > TRIAL_MOST_NS + 12 * sample->path_ns ? RESULT_WORSE : RESULT_NONE;
 	if (found.gain + margin < fmin(found.least, GAIN_TO_TRIM))

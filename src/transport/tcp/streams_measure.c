@@ -81,11 +81,21 @@ uint32_t tcp_streams_measure_fastest(const struct tcp_streams_measure *measure, 
 	return set;
 }
 
+static bool hardly_waits(const struct tcp_streams_measure *after)
+{
+	return after->elapsed_ns >= EMPTIED_NS && after->waited_ns < after->elapsed_ns / 8;
+}
+
 bool tcp_streams_measure_emptied(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after)
 {
-	return after->elapsed_ns >= EMPTIED_NS && before->waited_ns >= before->elapsed_ns / 2 &&
-	       after->waited_ns < after->elapsed_ns / 8 &&
+	return hardly_waits(after) && before->waited_ns >= before->elapsed_ns / 2 &&
 	       tcp_streams_measure_mean(after) > TCP_STREAMS_KEPT * tcp_streams_measure_mean(before);
+}
+
+bool tcp_streams_measure_starved(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after)
+{
+	return hardly_waits(after) &&
+	       tcp_streams_measure_mean(after) <= TCP_STREAMS_KEPT * tcp_streams_measure_mean(before);
 }
 
 bool tcp_streams_measure_port_gained(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after)

@@ -67,6 +67,8 @@ double tcp_streams_measure_spread(const struct tcp_streams_measure *measure);
 uint32_t tcp_streams_measure_fastest(const struct tcp_streams_measure *measure, uint32_t set, unsigned count);
 /* Frames waited at first, then hardly, and as much is carried: what comes is sent at once. */
 bool tcp_streams_measure_emptied(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after);
+/* Frames hardly wait, for there are fewer of them: less is carried. */
+bool tcp_streams_measure_starved(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after);
 /* What the connection gained did not come from others that use the port. In a ring it may gain nothing yet. */
 bool tcp_streams_measure_port_gained(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after);
 /*

@@ -44,6 +44,64 @@ static uint64_t most_in_flight(const struct tcp_stream *stream, uint64_t rate_Bp
 	return rate_Bps / 1000 * ((AHEAD_NS + 2 * stream->path_ns) / 1000) / 1000;
 }
 
+/* Until it has acknowledged as much and a segment more. */
+static uint64_t ahead_ns(const struct tcp_stream *stream, uint64_t segment)
+{
+	const uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8;
+
+	return (in_flight(stream) + segment) * 1000 / (rate_Bps / 1000000 + 1);
+}
+
+/* Frames come in pairs. The primary takes data where no other one is usable, and has an RTS queued more then. */
+static unsigned pairs_left(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	const uint32_t used = stream->tx_tail - stream->tx_head + (stream->index == connection->s.primary);
+
+	return is_usable(stream) && used < TCP_TX_FRAMES ? (TCP_TX_FRAMES - used) / 2 : 0;
+}
+
+static bool takes_data(const struct tcp_connection *connection, unsigned index)
+{
+	return index != connection->s.primary && tcp_stream_is_active(connection, index) &&
+	       is_usable(&connection->streams[index]);
+}
+
+static bool only_primary_is_left(const struct tcp_connection *connection)
+{
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		if (takes_data(connection, i))
+			return false;
+	return true;
+}
+
+unsigned tcp_stripe_room(struct tcp_connection *connection)
+{
+	unsigned room = 0;
+
+	if (only_primary_is_left(connection))
+		return pairs_left(connection, &connection->streams[connection->s.primary]);
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		room += takes_data(connection, i) ? pairs_left(connection, &connection->streams[i]) : 0;
+	return room;
+}
+
+struct tcp_stream *tcp_stripe_least(struct tcp_connection *connection)
+{
+	const uint64_t segment = tcp_stripe_segment(connection);
+	struct tcp_stream *best = NULL;
+
+	if (only_primary_is_left(connection))
+		return &connection->streams[connection->s.primary];
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (takes_data(connection, i) && pairs_left(connection, stream) &&
+		    (!best || ahead_ns(stream, segment) < ahead_ns(best, segment)))
+			best = stream;
+	}
+	return best;
+}
+
 struct tcp_stream *tcp_stripe_pick(struct tcp_connection *connection)
 {
 	const uint64_t segment = tcp_stripe_segment(connection);
@@ -53,17 +111,16 @@ struct tcp_stream *tcp_stripe_pick(struct tcp_connection *connection)
 
 	for (unsigned i = 0; i < connection->stream_count && connection->active_count > 1; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
-		uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8, ahead_ns;
+		uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8;
 
-		if (stream == primary || !is_usable(stream) || !tcp_stream_is_active(connection, i))
+		if (!takes_data(connection, i))
 			continue;
 		usable++;
 		if (!tcp_stream_has_room(stream) || stream->tx_full ||
 		    in_flight(stream) >= segment + most_in_flight(stream, rate_Bps))
 			continue;
-		ahead_ns = (in_flight(stream) + segment) * 1000 / (rate_Bps / 1000000 + 1);
-		if (ahead_ns < best_ns) {
-			best_ns = ahead_ns;
+		if (ahead_ns(stream, segment) < best_ns) {
+			best_ns = ahead_ns(stream, segment);
 			best = stream;
 		}
 	}

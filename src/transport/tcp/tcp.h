@@ -478,6 +478,9 @@ size_t tcp_stripe_segment(const struct tcp_connection *connection);
  * data, as long as another one lives.
  */
 struct tcp_stream *tcp_stripe_pick(struct tcp_connection *connection);
+/* The same of all that have room for RTS and DATA, also of those that have enough; NULL only where tcp_stripe_room is 0. */
+struct tcp_stream *tcp_stripe_least(struct tcp_connection *connection);
+unsigned tcp_stripe_room(struct tcp_connection *connection); /* so many times */
 
 /* receiver.c */
 int tcp_receiver_init(struct tcp_connection *connection);

@@ -216,14 +216,15 @@ static double account(struct network *network, struct connection *connection, do
 		sum += connection->moved[k];
 	double part = sum > may_bytes ? may_bytes / sum : 1;
 
+	const bool has_message = may_bytes > 1 || connection->open_bytes > 1 || network->scenario->receiver > 0;
+
 	if (may_bytes > limit)
 		sample->waited_ns += NS_PER_MS;
-	else if (may_bytes <= 1 &&
-		 (connection->open_bytes > 1 || network->scenario->receiver > 0)) /* else there is no message */
+	else if (may_bytes <= 1 && has_message)
 		sample->credit_ns += NS_PER_MS;
 	if (may_bytes > limit)
 		sample->flight_bytes = (uint64_t)fmin(limit, may_bytes);
-	sample->elapsed_ns += NS_PER_MS;
+	*(has_message ? &sample->elapsed_ns : &sample->rested_ns) += NS_PER_MS;
 	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++) {
 		uint64_t bytes = (uint64_t)(connection->moved[k] * part);
 

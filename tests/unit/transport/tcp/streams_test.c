@@ -135,7 +135,7 @@ static const struct scenario scenarios[] = {
 	  .seconds = 40, .share = 0.93, .settled_s = 1, .failed_most = 5, .shrinks = true },
 	{ "a cap that goes", TENTH, .cap_until_s = 5, .hint = 1, .seconds = 40, .share = 0.93, .settled_s = 1,
 	  .failed_most = 5, .shrinks = true },
-	{ "bursts of 1 MiB, tenth", TENTH, .burst_s = 0.1, .open_mib = 1, .hint = 1, .share = 0.93, .streams_least = 4,
+	{ "bursts of 1 MiB, tenth", TENTH, .burst_s = 0.1, .open_mib = 1, .seconds = 40, .hint = 1, .share = 0.93, .streams_least = 4,
 	  .failed_most = 9 },
 	{ "nobody answers", TENTH, .unanswered = true, .hint = 1, .failed_most = 0 },
 	{ "incast of 4, tenth", TENTH, .connections = 4, .shared = 1, .one_receiver = true, .most = 7, .hint = 1,
