@@ -476,6 +476,8 @@ void harness_run_random(struct harness *harness, uint64_t *random, unsigned cuts
 		}
 		if (!random_below(random, 20))
 			harness_rejoin(harness);
+		if (harness->sender->several && !random_below(random, 12))
+			harness->changes += tcp_growth_use(harness->sender, 1 | random_below(random, 4) << 1, harness->now_ns);
 		assert_int_equal(harness->sender->error, 0);
 		assert_int_equal(harness->receiver->error, 0);
 		if (collect(harness)) {

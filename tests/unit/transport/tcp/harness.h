@@ -62,6 +62,7 @@ struct harness {
 	bool sent_done[HARNESS_MESSAGES], received_done[HARNESS_MESSAGES];
 	unsigned sent, posted, came_unscheduled, buffered;
 	bool early; /* a message was announced before its turn */
+	unsigned changes; /* harness_run_random: of the active streams */
 	bool rejoin; /* lost streams come back */
 	unsigned rejoins;
 	unsigned cut_all_at, cuts_left; /* the step in which all are cut, and how often from then on */

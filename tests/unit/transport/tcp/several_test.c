@@ -35,6 +35,49 @@ static void every_program_ends_in_any_order(void **state)
 	assert_true(early > rounds && buffered > rounds);
 }
 
+/* It begins with one, and then others, fewer, all, or one carry the data, whatever is under way, and some are lost. */
+static void streams_come_and_go_under_way(void **state)
+{
+	struct harness *harness = *state;
+	const unsigned rounds = runtime_long() ? 2000 : 60;
+	uint64_t random = runtime_seed();
+	unsigned changes = 0;
+
+	for (unsigned round = 0; round < rounds; round++)
+		for (const struct harness_program *program = harness_programs; program->name; program++) {
+			harness_open(harness, program, 1);
+			harness->sender->several = harness->receiver->several = true;
+			harness_run_random(harness, &random, round % 3 * 4);
+			changes += harness->changes;
+			harness_close(harness);
+		}
+	assert_true(changes > 2 * rounds);
+}
+
+/* Of several streams the primary takes none, so they would never go out. */
+static void unscheduled_bytes_go_before_the_streams_change(void **state)
+{
+	struct harness *harness = *state;
+	struct tcp_request *send, *receive;
+
+	harness_open(harness, harness_program("unscheduled"), 1);
+	harness->sender->several = harness->receiver->several = true;
+	receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
+	harness->sender->streams[0].tx_full = true;
+	harness->sender->streams[0].tx_due_ns = harness->now_ns + NS_PER_S;
+	send = harness_send(harness, harness->out[0], 5000, 5);
+	assert_true(send->unscheduled > send->next_offset);
+	assert_false(tcp_growth_use(harness->sender, 7, harness->now_ns));
+	harness->sender->streams[0].tx_due_ns = 0;
+	harness_step(harness, 1);
+	assert_true(tcp_growth_use(harness->sender, 7, harness->now_ns));
+	assert_int_equal(harness_finish(harness, receive), 5000);
+	harness_finish(harness, send);
+	harness_step(harness, 20); /* the receiver looks at all streams now and then */
+	assert_int_equal(harness->receiver->active, 7);
+	harness_close(harness);
+}
+
 /* Data is on other streams than RTS as long as one lives. */
 static void the_primary_carries_no_data(void **state)
 {
@@ -126,6 +169,8 @@ static void a_stream_with_few_bytes_is_acknowledged(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(unscheduled_bytes_go_before_the_streams_change, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(streams_come_and_go_under_way, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(every_program_ends_in_any_order, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(the_primary_carries_no_data, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(segments_follow_what_is_open, harness_setup, harness_teardown),
