@@ -9,8 +9,6 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +146,7 @@ static void sum(struct tcp_connection *connection, uint64_t past_ns)
 		on_its_way += request->granted - request->next_offset;
 	waits = on_its_way > most_on_its_way(connection);
 	if (past_ns > LOOK_MOST_NS || (!on_its_way && !TAILQ_FIRST(&connection->open))) {
-		growth->port_bytes = growth->busy_us = 0; /* what others sent meanwhile is no part of it */
+		growth->port_bytes = 0; /* what others sent meanwhile is no part of it */
 		growth->waited = waits;
 		return;
 	}
@@ -180,39 +178,18 @@ static uint64_t port_sent_bytes(const struct tcp_interface *interface)
 	return strtoull(text, NULL, 10);
 }
 
-static void add_times(const struct tcp_stream *stream, uint64_t *busy_us, uint64_t *limited_us)
-{
-	struct tcp_info info;
-	socklen_t length = sizeof(info);
-
-	memset(&info, 0, sizeof(info));
-	if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
-		return;
-	*busy_us += info.tcpi_busy_time;
-	*limited_us += info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited;
-}
-
 /* What costs system calls, in a trial alone. A port that cannot be asked sends what this connection does. */
 static void add_details(struct tcp_connection *connection)
 {
 	struct tcp_transport *transport = connection->transport;
 	struct tcp_growth *growth = &connection->s.growth;
 	struct tcp_streams_sample *sample = &growth->sample;
-	uint64_t port_bytes = port_sent_bytes(&transport->interfaces[growth->way->interface]), busy_us = 0, limited_us = 0;
+	uint64_t port_bytes = port_sent_bytes(&transport->interfaces[growth->way->interface]);
 
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (connection->streams[i].live)
-			add_times(&connection->streams[i], &busy_us, &limited_us);
 	sample->port_bytes = sample->acknowledged_bytes;
 	if (growth->port_bytes && port_bytes)
 		sample->port_bytes = (uint64_t)((double)clock_elapsed_ns(growth->port_bytes, port_bytes) * growth->payload);
-	if (growth->busy_us) {
-		sample->busy_ns = 1000 * clock_elapsed_ns(growth->busy_us, busy_us);
-		sample->limited_ns = 1000 * clock_elapsed_ns(growth->limited_us, limited_us);
-	}
 	growth->port_bytes = port_bytes;
-	growth->busy_us = busy_us;
-	growth->limited_us = limited_us;
 }
 
 /*
@@ -324,7 +301,7 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	if (growth->answer.detailed)
 		add_details(connection);
 	else
-		growth->port_bytes = growth->busy_us = 0;
+		growth->port_bytes = 0;
 	pthread_mutex_lock(&ways->lock);
 	if (growth->answer.turn && (!way->holder || way->holder == connection->id || now_ns > way->until_ns)) {
 		way->holder = connection->id;

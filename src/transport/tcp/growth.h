@@ -44,8 +44,7 @@ struct tcp_growth {
 	uint64_t looked_ns, stepped_ns;
 	bool waited; /* at the last look */
 	unsigned said; /* streams in the last line of the log */
-	/* Of the last detailed sample; 0: none. */
-	uint64_t port_bytes, busy_us, limited_us;
+	uint64_t port_bytes; /* at the last detailed sample; 0: there is none */
 	uint64_t port_Bps; /* nominal payload; 0: not known */
 	double payload;    /* of what the port's counter counts */
 };

@@ -11,7 +11,7 @@
  * |---|---|---|
  * | settled | the set | waited 20 of 200 ms, no hold → queued; another's find → settled |
  * | queued | the set | the turn → base |
- * | base | the set | 3 to 20 periods, new ones connected → more; full, rwnd-limited → settled, hold |
+ * | base | the set | 3 to 20 periods, new ones connected → more; full → settled, hold |
  * | more | and new ones | better → again; old ones lose → more, with fewer; else → settled, hold |
  * | again | the set | 3 periods, 12 beside others: better → settled with all; else → settled, hold |
  * | fewer | half | as much → settled with half; else → settled with all, hold |
@@ -277,8 +277,7 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 		put_back(streams, now_ns);
 	} else if (!base->periods && !streams->idle) {
 		return;
-	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample) &&
-		   base->limited_ns <= base->busy_ns / 2) {
+	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample)) {
 		streams->open = enlarged(streams->before, count_to_try(streams, way, sample));
 		if (is_measured(base) && !(streams->open & ~sample->ready))
 			begin(streams, TCP_STREAMS_MORE, streams->open, now_ns);

@@ -27,7 +27,7 @@ struct tcp_streams_answer {
 	uint32_t open;              /* these are to exist: dial those that do not, close the others */
 	uint32_t active;            /* of them these carry data */
 	uint64_t waits_above_bytes; /* tcp_streams_sample.waited_ns */
-	bool detailed;              /* the next sample needs the port's counter and TCP_INFO */
+	bool detailed;              /* the next sample needs the port's counter */
 	bool turn;                  /* it wants the way's turn, or keeps it: one connection of the way at a time */
 };
 

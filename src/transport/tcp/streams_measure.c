@@ -27,8 +27,6 @@ void tcp_streams_measure_add(struct tcp_streams_measure *measure, const struct t
 	measure->elapsed_ns += sample->elapsed_ns;
 	measure->acknowledged_bytes += sample->acknowledged_bytes;
 	measure->port_bytes += sample->port_bytes;
-	measure->busy_ns += sample->busy_ns;
-	measure->limited_ns += sample->limited_ns;
 	measure->flight_bytes += sample->flight_bytes;
 	measure->flight_count += sample->flight_bytes != 0;
 	measure->waited_ns += sample->waited_ns;

@@ -36,12 +36,11 @@ struct tcp_streams_sample {
 	bool turn;     /* this connection has the way's turn */
 	/* Only where the last answer had `detailed`. */
 	uint64_t port_bytes;          /* payload that the own port sent in elapsed_ns, of all who use it */
-	uint64_t busy_ns, limited_ns; /* TCP_INFO, all active streams: busy; of that limited by window or send buffer */
 };
 
 /* All zero to begin with. */
 struct tcp_streams_measure {
-	uint64_t elapsed_ns, acknowledged_bytes, port_bytes, busy_ns, limited_ns;
+	uint64_t elapsed_ns, acknowledged_bytes, port_bytes;
 	uint64_t waited_ns, waited_bytes[TCP_STREAMS_RAIL_MAX];
 	uint64_t flight_bytes, flight_count;
 	unsigned

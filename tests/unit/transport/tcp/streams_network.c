@@ -267,7 +267,7 @@ static void deliver(struct network *network)
 			network->connections[(i + 1) % count].open_bytes += sent[i];
 		} else if (scenario->burst_s > 0) {
 			connection->open_bytes -= sent[i];
-		} else if (scenario->receiver > 0 && !scenario->receiver_by_window) {
+		} else if (scenario->receiver > 0) {
 			connection->unconsumed = fmax(0, connection->unconsumed + sent[i] - takes);
 			connection->open_bytes = window - connection->unconsumed;
 		}
@@ -335,8 +335,6 @@ static void tick(struct network *network, struct connection *connection)
 	sample->turn = network->turn[port] == (int)index;
 	if (connection->answer.detailed) {
 		sample->port_bytes = (uint64_t)(network->port_bytes[way] - connection->port_seen);
-		sample->busy_ns = sample->elapsed_ns;
-		sample->limited_ns = scenario->receiver_by_window ? sample->busy_ns : 0;
 	}
 	connection->port_seen = network->port_bytes[way];
 	tcp_streams_step(&connection->streams, &network->ways[way], sample, &connection->answer);

@@ -39,7 +39,6 @@ struct scenario {
 	unsigned foreign;        /* flows of others on it */
 	bool paths;              /* four links of a quarter of the port */
 	double receiver;         /* takes so much, in ports; 0: as it comes */
-	bool receiver_by_window; /* the kernel bounds it, not credit */
 	double noise;
 	unsigned remembered, most;
 	double most_from_s, most_until_s; /* other hosts send meanwhile */

@@ -127,7 +127,6 @@ static const struct scenario scenarios[] = {
 	{ "ring of 8, one hop capped", TENTH, .one_capped = true, .connections = 8, .ring = true, .hint = 1, REACHED },
 	{ "ring of 8, a full port, unknown", .connections = 8, .ring = true, .failed_most = 9 },
 	{ "a receiver that binds, credit", TENTH, .receiver = 0.09, .hint = 1, .failed_most = 0 },
-	{ "a receiver that binds, window", TENTH, .receiver_by_window = true, .hint = 1, .failed_most = 0 },
 	{ "a cap that comes", TENTH, .cap_from_s = 3, .cap_until_s = 99, .hint = 1, .restart_s = 3, REACHED },
 	{ "a cap that comes, unknown", TENTH, .cap_from_s = 3, .cap_until_s = 99, .restart_s = 3, .seconds = 14,
 	  .share = 0.93, .settled_s = 1, .failed_most = 15 },
