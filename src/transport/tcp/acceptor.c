@@ -280,6 +280,8 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	pthread_mutex_lock(&connection->lock);
 	if (connection->error)
 		r = -EREMOTEIO;
+	else if (hello->stream >= connection->stream_count && tcp_socket_is_scarce(fd))
+		r = -EMFILE;
 	else
 		r = tcp_connection_grow(connection, hello->stream + 1U);
 	connection->joined_count = connection->stream_count;
@@ -346,6 +348,8 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 		return new_stream_arrived(transport, connection, &hello, pending, now_ns);
 	if (r == -EREMOTEIO)
 		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello.connection_id, 0);
+	else if (r == -EMFILE || r == -ENOMEM)
+		answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello.connection_id, 0);
 	return r == 0;
 }
 

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/minmax.h"
 #include "base/sys.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 
@@ -81,11 +81,16 @@ int tcp_connection_grow(struct tcp_connection *connection, unsigned stream_count
 	return r;
 }
 
-bool tcp_connection_lacks_stream(const struct tcp_connection *connection)
+bool tcp_connection_lacks_stream(const struct tcp_connection *connection, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (!connection->streams[i].live && tcp_stream_is_wanted(connection, i))
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+		const bool waits = connection->role == TCP_SENDER &&
+				   (!stream->dial || (stream->dial->state == TCP_DIAL_START && now_ns < stream->redial_at_ns));
+
+		if (stream->awaits_dead || (!stream->live && tcp_stream_is_wanted(connection, i) && !waits))
 			return true;
+	}
 	return false;
 }
 

@@ -452,6 +452,16 @@ static bool is_to_be_dialled(const struct tcp_connection *connection, const stru
 	return !stream->awaits_dead || !connection->live_count || dial->state != TCP_DIAL_START;
 }
 
+/* The peer may have taken it: the next one has another epoch. */
+static void stop_dialling(struct tcp_dial *dial)
+{
+	if (dial->state >= TCP_DIAL_HELLO)
+		dial->hello.epoch++;
+	sys_close_socket(&dial->fd);
+	dial->state = TCP_DIAL_START;
+	dial->retry_at_ns = 0;
+}
+
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
@@ -459,6 +469,8 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 		struct tcp_dial *dial = stream->dial;
 		int r;
 
+		if (dial && dial->fd >= 0 && !stream->live && !tcp_stream_is_wanted(connection, i))
+			stop_dialling(dial);
 		if (!is_to_be_dialled(connection, stream, now_ns))
 			continue;
 		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
@@ -478,13 +490,15 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			if (!redial_failed(connection, stream, r, now_ns))
 				return;
 		} else if (dial->state == TCP_DIAL_READY) {
+			const bool was_live = stream->was_live;
 			int fd = dial->fd;
 
 			dial->fd = -1;
 			dial->state = TCP_DIAL_START;
 			dial->retry_at_ns = 0;
 			tcp_failover_attach(connection, stream, fd, dial->hello.epoch, now_ns);
-			log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
+			if (was_live)
+				log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
 			tcp_failover_watch_stream(connection, stream, now_ns);
 		}
 	}

@@ -80,13 +80,14 @@ static void tell_dead(struct tcp_connection *connection, const struct tcp_stream
 }
 
 /* The frames in it may have to go out again; those of a socket that was only there to ask over do not. */
-static void keep_frames(struct tcp_stream *stream)
+static void keep_frames(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	struct tcp_tx_frame *frames = stream->lost_frames;
 
 	if (stream->awaits_dead)
 		return;
 	stream->awaits_dead = true;
+	connection->s.awaiting++;
 	stream->lost_epoch = stream->epoch;
 	stream->lost_head = stream->tx_head;
 	stream->lost_tail = stream->tx_tail;
@@ -148,7 +149,7 @@ void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *str
 	if (!connection->live_count)
 		none_is_live(connection, why, now_ns);
 	if (connection->role == TCP_SENDER) {
-		keep_frames(stream);
+		keep_frames(connection, stream);
 		send_suspect(connection, stream, now_ns);
 	} else {
 		tcp_receiver_retell(connection);
@@ -235,6 +236,7 @@ int tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame 
 		return -EPROTO;
 	send_again(connection, stream, frame->position);
 	stream->awaits_dead = false;
+	connection->s.awaiting--;
 	stream->redial_wait_ns = REDIAL_FIRST_NS;
 	stream->redial_at_ns = now_ns + REDIAL_FIRST_NS;
 	connection->ready = true;
@@ -275,12 +277,15 @@ int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint3
 	return 0;
 }
 
+struct tcp_frame tcp_failover_heartbeat(const struct tcp_connection *connection)
+{
+	return (struct tcp_frame){ .type = TCP_FRAME_HEARTBEAT, .message = connection->changes, .value = connection->active };
+}
+
 static void beat(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
 {
-	struct tcp_frame frame = { .type = TCP_FRAME_HEARTBEAT };
+	struct tcp_frame frame = tcp_failover_heartbeat(connection);
 
-	if (connection->role == TCP_SENDER && connection->s.primary == stream->index)
-		frame.value = connection->active;
 	if (connection->role == TCP_RECEIVER) /* its sign of life acknowledges the sender's, which would pile up */
 		frame = (struct tcp_frame){ .type = TCP_FRAME_ACK,
 					    .stream = stream->index,
@@ -339,11 +344,12 @@ static bool is_given_up(const struct tcp_connection *connection, uint64_t now_ns
  * Of several streams the first is the primary and the others carry data, as many on each rail as were dialled for it. After it
  * was lost another one is: until all on that has arrived, since eager messages come in order on one stream.
  */
-static void restore_primary(struct tcp_connection *connection)
+void tcp_failover_restore_primary(struct tcp_connection *connection)
 {
 	const struct tcp_stream *first = connection->streams, *primary;
 
-	if (connection->role != TCP_SENDER || !connection->several || !connection->s.primary)
+	if (connection->role != TCP_SENDER || !connection->s.primary ||
+	    !(connection->several || connection->s.growth.way))
 		return;
 	primary = &connection->streams[connection->s.primary];
 	if (first->live && !first->awaits_dead && primary->live && primary->tx_acknowledged == primary->tx_queued &&
@@ -368,7 +374,7 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 		tcp_connection_fail(connection, -EREMOTEIO, reason);
 		return;
 	}
-	restore_primary(connection);
+	tcp_failover_restore_primary(connection);
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 

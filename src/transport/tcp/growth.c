@@ -77,7 +77,7 @@ static unsigned bit_of(const struct tcp_connection *connection, unsigned index)
 {
 	const struct tcp_growth *growth = &connection->s.growth;
 
-	return connection->active_count == 1 || !index ? (unsigned)__builtin_ctz(growth->answer.active) : index - 1;
+	return connection->active_count == 1 || !index ? (unsigned)__builtin_ctz(growth->answer.active | 1U << 31) : index - 1;
 }
 
 static uint64_t streams_of(uint32_t set)
@@ -121,8 +121,8 @@ static uint64_t most_on_its_way(const struct tcp_connection *connection)
 	return bytes;
 }
 
-/* Since the last look: what was acknowledged, and whether frames waited all the time. */
-static void sum(struct tcp_connection *connection, uint64_t past_ns)
+/* Since the last look: what was acknowledged, and whether frames waited all the time. Not while the streams are to change. */
+static void sum(struct tcp_connection *connection, uint64_t past_ns, bool changes)
 {
 	struct tcp_growth *growth = &connection->s.growth;
 	struct tcp_streams_sample *sample = &growth->sample;
@@ -131,21 +131,23 @@ static void sum(struct tcp_connection *connection, uint64_t past_ns)
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
-		uint64_t now = stream->live ? acknowledged(stream) : 0;
+		uint64_t now = stream->seen;
 
 		if (!stream->live)
 			continue;
+		if (now != stream->tx_written)
+			now = acknowledged(stream);
 		bytes[bit_of(connection, i)] += clock_elapsed_ns(stream->seen, now);
 		acknowledged_bytes += clock_elapsed_ns(stream->seen, now);
 		stream->seen = now;
 		on_its_way += stream->tx_queued - now;
-		flight_bytes += in_network(stream, now);
+		flight_bytes += now != stream->tx_written ? in_network(stream, now) : 0;
 	}
 	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
 	     request = TAILQ_NEXT(request, link))
 		on_its_way += request->granted - request->next_offset;
 	waits = on_its_way > most_on_its_way(connection);
-	if (past_ns > LOOK_MOST_NS || (!on_its_way && !TAILQ_FIRST(&connection->open))) {
+	if (past_ns > LOOK_MOST_NS || changes || (!on_its_way && !TAILQ_FIRST(&connection->open))) {
 		growth->port_bytes = 0; /* what others sent meanwhile is no part of it */
 		growth->waited = waits;
 		return;
@@ -201,7 +203,7 @@ static void dial(struct tcp_connection *connection, unsigned index, uint64_t now
 	const struct tcp_dial *words = connection->streams[1].dial;
 	struct tcp_stream *stream;
 
-	if (!words || tcp_connection_grow(connection, index + 1) < 0)
+	if (!words || tcp_socket_is_scarce(connection->streams[1].fd) || tcp_connection_grow(connection, index + 1) < 0)
 		return;
 	stream = &connection->streams[index];
 	if (stream->live || stream->dial)
@@ -218,6 +220,7 @@ static void dial(struct tcp_connection *connection, unsigned index, uint64_t now
 	stream->dial->hello.stream_count = (uint8_t)(index + 1);
 	stream->dial->hello.epoch = 0;
 	stream->peer = connection->streams[1].peer;
+	stream->most_Bps = connection->streams[1].most_Bps;
 	stream->redial_at_ns = now_ns;
 	stream->redial_wait_ns = REDIAL_FIRST_NS;
 }
@@ -229,9 +232,9 @@ static void want(struct tcp_connection *connection, uint32_t open, uint64_t now_
 	for (unsigned i = 2; i < TCP_STREAMS_GROWN; i++)
 		if (wanted >> i & 1)
 			dial(connection, i, now_ns);
-	connection->wanted = wanted;
-	if (tcp_connection_lacks_stream(connection))
+	if (wanted & ~connection->wanted)
 		transport_service_wake(&connection->transport->service);
+	connection->wanted = wanted;
 }
 
 /*
@@ -240,27 +243,37 @@ static void want(struct tcp_connection *connection, uint32_t open, uint64_t now_
  */
 static bool may_change(const struct tcp_connection *connection, uint64_t active)
 {
-	if (connection->s.primary || connection->s.again_head != connection->s.again_tail)
+	if (connection->s.primary || !connection->streams[0].live || connection->s.awaiting ||
+	    connection->s.again_head != connection->s.again_tail)
 		return false;
 	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (connection->streams[i].awaits_dead || (active >> i & 1 && !connection->streams[i].live))
+		if (active >> i & 1 && !connection->streams[i].was_live)
 			return false;
 	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
 	     request = TAILQ_NEXT(request, link))
 		if (request->next_offset < request->unscheduled)
 			return false;
-	return active >> connection->stream_count == 0 && tcp_stream_has_room(&connection->streams[0]);
+	return active >> connection->stream_count == 0;
 }
 
 bool tcp_growth_use(struct tcp_connection *connection, uint64_t active, uint64_t now_ns)
 {
-	const struct tcp_frame frame = { .type = TCP_FRAME_HEARTBEAT, .value = active };
+	struct tcp_frame frame;
 
 	if (!may_change(connection, active))
 		return false;
 	tcp_connection_use(connection, active);
-	tcp_stream_queue(&connection->streams[0], &frame, NULL);
-	tcp_stream_flush(&connection->streams[0], true, now_ns);
+	connection->changes++;
+	frame = tcp_failover_heartbeat(connection);
+	/* On all that are not full of data, so the receiver reads it soon on one of them. */
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (!stream->live || !tcp_stream_is_wanted(connection, i) || !tcp_stream_has_room(stream))
+			continue;
+		tcp_stream_queue(stream, &frame, NULL);
+		tcp_stream_flush(stream, true, now_ns);
+	}
 	return true;
 }
 
@@ -278,7 +291,8 @@ static void say(struct tcp_connection *connection)
 
 static uint32_t ready_of(const struct tcp_connection *connection)
 {
-	uint32_t ready = connection->active_count == 1 ? connection->s.growth.answer.active : 0;
+	const uint32_t active = connection->s.growth.answer.active;
+	uint32_t ready = tcp_streams_count(active) == 1 ? active : 0;
 
 	for (unsigned i = 1; i < connection->stream_count; i++)
 		if (connection->streams[i].live && !connection->streams[i].awaits_dead)
@@ -303,7 +317,9 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	else
 		growth->port_bytes = 0;
 	pthread_mutex_lock(&ways->lock);
-	if (growth->answer.turn && (!way->holder || way->holder == connection->id || now_ns > way->until_ns)) {
+	/* Who rested has not seen whether the other one did. */
+	if (growth->answer.turn &&
+	    (!way->holder || way->holder == connection->id || now_ns > way->until_ns + sample->rested_ns)) {
 		way->holder = connection->id;
 		way->until_ns = now_ns + TURN_NS;
 	}
@@ -323,12 +339,19 @@ void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
 	struct tcp_growth *growth = &connection->s.growth;
 	const uint64_t past_ns = clock_elapsed_ns(growth->looked_ns, now_ns);
 
-	if (!growth->way || past_ns < LOOK_NS || connection->error || connection->closing || connection->watch.on)
+	bool changes;
+
+	if (!growth->way || connection->error || connection->closing || connection->watch.on)
 		return;
-	sum(connection, past_ns);
+	changes = streams_of(growth->answer.active) != connection->active;
+	if (changes)
+		changes = !tcp_growth_use(connection, streams_of(growth->answer.active), now_ns);
+	if (past_ns < LOOK_NS)
+		return;
+	sum(connection, past_ns, changes);
 	growth->looked_ns = now_ns;
-	if (clock_elapsed_ns(growth->stepped_ns, now_ns) >= STEP_NS)
+	if (connection->s.primary)
+		tcp_failover_restore_primary(connection);
+	else if (clock_elapsed_ns(growth->stepped_ns, now_ns) >= STEP_NS)
 		step(connection, now_ns);
-	if (streams_of(growth->answer.active) != connection->active)
-		(void)tcp_growth_use(connection, streams_of(growth->answer.active), now_ns);
 }

@@ -14,11 +14,14 @@ void tcp_linger(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_transport *transport = connection->transport;
 
-	for (unsigned i = 0; i < connection->stream_count; i++) {
+	/* First the one that said the last words; streams without data have none that count. */
+	for (unsigned k = 0; k < connection->stream_count; k++) {
+		const unsigned i = (connection->hot + k) % connection->stream_count;
 		struct tcp_stream *stream = &connection->streams[i];
 		struct tcp_lingering *lingering;
 
-		if (!stream->live || stream->fd < 0 || transport->lingering_count >= LINGERING_MAX)
+		if (!stream->live || stream->fd < 0 || !tcp_stream_is_wanted(connection, i) ||
+		    transport->lingering_count >= LINGERING_MAX)
 			continue;
 		lingering = sys_zalloc(sizeof(*lingering));
 		if (!lingering)

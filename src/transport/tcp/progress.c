@@ -11,6 +11,7 @@ enum {
 	READS_AT_ONCE = 16,  /* of one stream, before the others and the caller have their turn */
 	POLL_BUSY_EVERY = 4, /* a sender with a full socket looks for words from its receiver this seldom */
 	POLL_ALL_EVERY = 16, /* streams on which nothing came lately are looked at this seldom */
+	POLL_IDLE_EVERY = 256, /* and those that are not wanted */
 };
 
 /* A peer that closes says so on one stream, and the end of another may be read first. */
@@ -96,6 +97,7 @@ static void answer(struct tcp_connection *connection, bool all)
 
 void tcp_connection_progress(struct tcp_connection *connection)
 {
+	const bool idle = connection->poll_count % POLL_IDLE_EVERY == 0;
 	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
 	bool spread = connection->active_count > 1 &&
 		      (connection->role == TCP_SENDER ? TAILQ_FIRST(&connection->open) != NULL
@@ -106,6 +108,8 @@ void tcp_connection_progress(struct tcp_connection *connection)
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
+		if (!idle && !tcp_stream_is_wanted(connection, i))
+			continue;
 		if (stream->live && (all || i == connection->hot || (spread && tcp_stream_is_active(connection, i))) &&
 		    (all || !may_skip(connection, stream)))
 			read_stream(connection, stream);
@@ -124,7 +128,7 @@ static void progress_watched(struct tcp_connection *connection)
 	if (hot->live)
 		read_stream(connection, hot);
 	/* The event does not say which stream. One in reserve has something in a failover only, and is read each beat. */
-	enough = connection->ready && connection->active_count == 1;
+	enough = connection->ready && connection->active_count == 1 && !connection->several;
 	for (unsigned i = 0; i < connection->stream_count && !enough && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 

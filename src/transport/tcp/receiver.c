@@ -525,15 +525,16 @@ static void bye_arrived(struct tcp_connection *connection, struct tcp_stream *st
 	tcp_connection_fail(connection, -EREMOTEIO, "the sender closed it");
 }
 
-/* Which streams carry bytes; 0: as before. */
-static int active_arrived(struct tcp_connection *connection, uint64_t active)
+/* Which streams carry bytes. It comes on several streams, in any order. */
+static int active_arrived(struct tcp_connection *connection, const struct tcp_frame *frame)
 {
-	if (!active || active == connection->active)
+	if ((int32_t)(frame->message - connection->changes) <= 0)
 		return 0;
-	if (active >> (connection->stream_count - 1) >> 1)
+	if (!frame->value || frame->value >> (connection->stream_count - 1) >> 1)
 		return -EPROTO;
-	connection->wanted = 3 | active;
-	tcp_connection_use(connection, active);
+	connection->changes = frame->message;
+	connection->wanted = 3 | frame->value;
+	tcp_connection_use(connection, frame->value);
 	return 0;
 }
 
@@ -550,7 +551,7 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 	case TCP_FRAME_RTS:
 		return rts_arrived(connection, frame, now_ns);
 	case TCP_FRAME_HEARTBEAT:
-		return active_arrived(connection, frame->value);
+		return active_arrived(connection, frame);
 	case TCP_FRAME_SUSPECT: /* read.c */
 		return 0;
 	case TCP_FRAME_BYE:

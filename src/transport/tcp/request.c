@@ -72,6 +72,7 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 		connection->streams[i].live = connection->streams[i].awaits_dead = false;
 	}
 	connection->live_count = 0;
+	connection->s.awaiting = 0;
 	if (connection->role == TCP_RECEIVER)
 		tcp_receiver_failed(connection);
 }

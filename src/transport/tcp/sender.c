@@ -54,12 +54,7 @@ int tcp_sender_grow(struct tcp_connection *connection, unsigned stream_count)
 /* RTS and eager messages keep their order only on one stream, so none goes out while that one changes. */
 static bool order_is_held(const struct tcp_connection *connection)
 {
-	if (connection->s.again_head != connection->s.again_tail)
-		return true;
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (connection->streams[i].awaits_dead)
-			return true;
-	return false;
+	return connection->s.again_head != connection->s.again_tail || connection->s.awaiting;
 }
 
 static void queue_eager(struct tcp_connection *connection, struct tcp_stream *primary, struct tcp_request *request,
@@ -364,10 +359,7 @@ static void send_again(struct tcp_connection *connection)
 {
 	struct tcp_sender *s = &connection->s;
 
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (connection->streams[i].awaits_dead)
-			return;
-	while (s->again_head != s->again_tail) {
+	while (!s->awaiting && s->again_head != s->again_tail) {
 		struct tcp_tx_frame *out = &s->again[s->again_head % s->again_capacity];
 		bool ordered = out->type != TCP_FRAME_DATA || is_unscheduled(connection, out);
 		struct tcp_stream *stream = ordered ? &connection->streams[s->primary] : tcp_stripe_pick(connection);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 int tcp_socket_random(void *bytes, size_t count)
 {
@@ -90,6 +91,13 @@ static struct tcp_info info_of(int fd)
 uint64_t tcp_socket_window_offered(int fd)
 {
 	return info_of(fd).tcpi_rcv_ssthresh;
+}
+
+bool tcp_socket_is_scarce(int fd)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd > limit.rlim_cur / 2;
 }
 
 bool tcp_kernel_bounds_windows(const char *release)

@@ -189,7 +189,9 @@ static void adopt(struct tcp_streams *streams, const struct tcp_streams_way *way
 	else if (found)
 		streams->open = tcp_streams_measure_fastest(&streams->now, streams->open, found);
 	active = streams->open & (sample->ready | streams->active);
-	if (active != streams->active) {
+	if (!active) { /* all of these are lost */
+		streams->open = streams->active;
+	} else if (active != streams->active) {
 		streams->active = active;
 		streams->usual_Bps = 0;
 		enter(streams, TCP_STREAMS_SETTLED, sample->now_ns);
@@ -289,7 +291,8 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 			return;
 		begin(streams, TCP_STREAMS_FEWER, tcp_streams_measure_fastest(base, streams->before, half), now_ns);
 	} else {
-		hold_more(way, true, now_ns);
+		if (sample->now_ns >= way->more_after_ns) /* else another one failed meanwhile, not this one */
+			hold_more(way, true, now_ns);
 		put_back(streams, now_ns);
 	}
 }

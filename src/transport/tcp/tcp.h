@@ -196,6 +196,7 @@ struct tcp_sender {
 	uint64_t again_head, again_tail;
 	uint32_t again_capacity;
 	struct tcp_growth growth;
+	unsigned awaiting; /* streams that await DEAD */
 };
 
 struct tcp_receiver {
@@ -252,6 +253,7 @@ struct tcp_connection {
 	 */
 	uint64_t wanted, active;
 	unsigned active_count;
+	uint32_t changes; /* of active: what a sender said last counts */
 	bool several; /* more than one was active at a time, or may come to be */
 	uint64_t lost_ns; /* since when no stream is live */
 	char lost_why[64];
@@ -404,6 +406,8 @@ bool tcp_kernel_bounds_windows(const char *release);
 uint64_t tcp_socket_window_grain(int fd);
 /* The round trip as the kernel has measured it: of a socket just connected, the handshake's. 0: not known. */
 uint64_t tcp_socket_path_ns(int fd);
+/* Half of the descriptors that this process may have are in use, as far as a new one shows: no more for what may be spared. */
+bool tcp_socket_is_scarce(int fd);
 uint64_t tcp_socket_retransmissions(int fd); /* segments, since it was connected */
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
@@ -520,7 +524,11 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 /* Receiver: the sender has dialled a dead stream anew. Takes fd, unless an error is returned. */
 int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint32_t epoch, int fd,
 			const struct sockaddr_storage *peer, uint64_t now_ns);
-/* A stream that was lost has a new socket. */
+/* A sender's first stream is the primary again as soon as what another one carries in its place has arrived. */
+void tcp_failover_restore_primary(struct tcp_connection *connection);
+/* Which streams are active. */
+struct tcp_frame tcp_failover_heartbeat(const struct tcp_connection *connection);
+/* A stream that was lost, or is new, has a socket. */
 void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
 			 uint64_t now_ns);
 /* A new socket of a connection that may be watched; one that cannot be is lost. */
@@ -545,8 +553,8 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 		       unsigned active_count, struct tcp_connection **ret);
 /* So many streams at least, new ones without a socket. -ENOMEM: as before. Connection lock held. */
 int tcp_connection_grow(struct tcp_connection *connection, unsigned stream_count);
-/* A wanted stream has no socket. */
-bool tcp_connection_lacks_stream(const struct tcp_connection *connection);
+/* A wanted stream has no socket, and it is time to dial it, or how far the receiver got is to be asked again. */
+bool tcp_connection_lacks_stream(const struct tcp_connection *connection, uint64_t now_ns);
 void tcp_connection_free(struct tcp_connection *connection);
 /* One that is in the transport's list. Transport lock held. */
 void tcp_connection_remove(struct tcp_connection *connection);

@@ -100,7 +100,7 @@ enum tcp_frame_type {
 	TCP_FRAME_DEAD,        /* that stream was stopped for good at that position */
 	TCP_FRAME_TRUNCATED,   /* message was longer than the receive it matched (value): the connection is over */
 	/* both ways */
-	TCP_FRAME_HEARTBEAT,
+	TCP_FRAME_HEARTBEAT, /* a sender's: message counts its changes of the set of active streams, which is value */
 	TCP_FRAME_BYE, /* the sender of it closes in good order */
 	TCP_FRAME_TYPE_COUNT
 };
