@@ -1,51 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * - Way: own interface and peer host.  One connection of a way has the turn to try
- *   something; where several hosts send to one receiver, one host at a time.
- * - Waited: time in which granted bytes were unsent and no stream took more.  All rates are of
- *   that time, for a hop of a ring carries on average what the hop before it does, however fast it
- *   is.
- * - Period: 8 ms of waiting.  With 20 % of noise one is off by 12 %, the mean of 16 by 3 %.
- *
- * | state | active | left by |
- * |---|---|---|
- * | settled | the set | waited 20 of 200 ms, no hold → queued; another's find → settled |
- * | queued | the set | the turn → base |
- * | base | the set | 3 to 20 periods, new ones connected → more; full → settled, hold |
- * | more | and new ones | better → again; old ones lose → more, with fewer; else → settled, hold |
- * | again | the set | 3 periods, 12 beside others: better → settled with all; else → settled, hold |
- * | fewer | half | as much → settled with half; else → settled with all, hold |
- *
- * A trial without turn, with a lost stream, or undecided after 0.5 s ends as it began.
- *
- * 1. How many: twice as many; three times after a failure, as it is chance which path a stream
- *    takes; four times after a gain of 1.75; first what is remembered.  At most as many as two
- *    segments each fit into the bound in flight: the others pause.
- * 2. Better: the connection carries 1.125 of the base, old streams keep 0.9, and the port sends
- *    half of the gain more.  A few streams beside many need half of what they promise, at least
- *    1.03; so do streams that fill the port.
- * 3. Emptied is better, too: frames waited half of the time, now less than an eighth, and as
- *    much is carried.  No hop of a ring gains alone.  "Waited" means more unacknowledged bytes than
- *    base had on its way, since more streams hold more.
- * 4. Old streams lose what others' flows beside them lose.  They keep 0.9 over all trials
- *    together, where rates are steady (within 5 %); 0.95 counts as 1.
- * 5. Enough: if old streams lose and the sum gains 1.06, the fastest new ones that suffice for
- *    the gain stay: eight flows of a tenth become ten.  At most four times.
- * 6. Soon if clear: thresholds have a margin of 1 / (3 × periods + 1), none after 20.  A trial
- *    fails after 4 periods and 12 round trips (slow start) at the earliest.
- * 7. Again: without the new streams rates are as before, or a neighbour had rested.
- * 8. Full: 0.93 to 1.05 of the nominal payload.  One connection that fills its port causes no
- *    system call.  A port that sends more than its speed has another one.
- * 9. Hold, for the way: 50 ms, doubled by each failure, to 5 minutes; up to half longer by
- *    chance, or hosts would try together again.  A gain of 1.125 ends it, and, once in 10 s, a rate
- *    that falls to 0.7.
- * 10. Fewer: half must carry 0.97, the port, too.  Between that and 1 / 1.125 nothing changes.
- *     After 15 s, doubled by each failure; soon when a rate rises to 1.4.  Where nothing waited for
- *     0.6 s a connection tries half alone: 16 ms of waiting in 0.5 s is too much.
- *
- * What it cannot see: a nominal speed that is what a flow is capped to; a neighbour's single flow on
- * a full uplink, if own flows are capped, for these lose nothing; a gain of one of eight connections
- * in 20 % of noise (they may stay at 0.8 of the port).  At 50 ms of round trip ten streams take 3 s.
+ * docs/design/streams.md has the states and rules, the terms, and what the controller cannot see.
+ * All rates are those of the time in which frames waited.
  */
 #include "transport/tcp/streams.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many streams a connection has on one rail, found by measuring: streams.c has states, rules and the reasons of the numbers. Pure:
- * no socket, clock, thread or allocation. The sender's tick says what it measured since the last one; the answer says which
- * streams carry data, which are to exist, and what to measure next. growth.c drives it.
+ * How many streams a connection has on one rail, found by measuring (docs/design/streams.md). Pure:
+ * no socket, clock, thread or allocation. The sender's tick says what it measured since the last one;
+ * the answer says which streams carry data, which are to exist, and what to measure next. growth.c
+ * drives it.
  *
  * Ownership and threads: struct tcp_streams is the connection's, under its lock. struct tcp_streams_way is shared by all
  * connections of a pair of ports (own interface, peer host), also of other processes of the job where it lies in shared memory;
@@ -24,7 +25,7 @@ enum tcp_streams_state {
 };
 
 struct tcp_streams_answer {
-	uint32_t open;              /* these are to exist: dial those that do not, close the others */
+	uint32_t open;              /* these are to exist: dial those that do not */
 	uint32_t active;            /* of them these carry data */
 	uint64_t waits_above_bytes; /* tcp_streams_sample.waited_ns */
 	bool detailed;              /* the next sample needs the port's counter */

@@ -25,7 +25,7 @@ struct tcp_streams_sample {
 	 * is not 0, more than that were granted and not acknowledged, for more streams hold more.
 	 */
 	uint64_t waited_ns;
-	uint64_t credit_ns;                          /* messages were open, and all that was granted was sent */
+	uint64_t credit_ns;                          /* messages were open, and no frames waited */
 	uint64_t acknowledged_bytes;                 /* in elapsed_ns, of all streams */
 	uint64_t waited_bytes[TCP_STREAMS_RAIL_MAX]; /* acknowledged of each stream in waited_ns */
 	uint64_t flight_bytes;                       /* sent and not acknowledged as frames waited; 0: they did not */
