@@ -225,9 +225,9 @@ static void dial(struct tcp_connection *connection, unsigned index, uint64_t now
 	stream->redial_wait_ns = REDIAL_FIRST_NS;
 }
 
-static void want(struct tcp_connection *connection, uint32_t open, uint64_t now_ns)
+void tcp_growth_want(struct tcp_connection *connection, uint32_t set, uint64_t now_ns)
 {
-	const uint64_t wanted = 3 | streams_of(open);
+	const uint64_t wanted = 3 | streams_of(set);
 
 	for (unsigned i = 2; i < TCP_STREAMS_GROWN; i++)
 		if (wanted >> i & 1)
@@ -330,7 +330,7 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	pthread_mutex_unlock(&ways->lock);
 	memset(sample, 0, sizeof(*sample));
 	growth->stepped_ns = now_ns;
-	want(connection, growth->answer.open, now_ns);
+	tcp_growth_want(connection, growth->answer.open, now_ns);
 	say(connection);
 }
 

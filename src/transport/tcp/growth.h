@@ -50,9 +50,14 @@ struct tcp_growth {
 };
 
 void tcp_growth_init(struct tcp_connection *connection);
+/*
+ * As an answer of the controller has it: those of the set that are not there are dialled, and those that are not in it are no
+ * longer. Connection lock held, here and below.
+ */
+void tcp_growth_want(struct tcp_connection *connection, uint32_t set, uint64_t now_ns);
 /* From now on these streams carry bytes. False: not yet, something is under way that the present ones must carry. */
 bool tcp_growth_use(struct tcp_connection *connection, uint64_t active, uint64_t now_ns);
-/* As the connection's data moves, from time to time. Connection lock held. */
+/* As the connection's data moves, from time to time. */
 void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns);
 
 #endif

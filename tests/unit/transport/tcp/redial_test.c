@@ -4,6 +4,8 @@
  * random points of a conversation, again and again. Nothing is lost, nothing comes twice, the order is kept. And what has
  * ended for good ends at once, not when the time-out is over.
  */
+#include "conversation.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -14,14 +16,11 @@
 #include "transport/tcp/dial.h"
 #include "transport/transport.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -30,198 +29,44 @@
 
 #include <cmocka.h>
 
-enum { WINDOW = 8, BYTES_MOST = 300000, MESSAGES = 300, CUTS = 6 };
-
-static struct params params;
-
-static struct transport *opened_with(unsigned streams, uint64_t timeout_ns)
-{
-	struct params_source source = params_from_environment();
-	struct transport *transport = NULL;
-
-	params_load(&source, NULL, NULL, &params);
-	params.streams = streams;
-	if (timeout_ns)
-		params.timeout_ns = timeout_ns;
-	assert_int_equal(transport_tcp.open(&params, &transport), 0);
-	return transport;
-}
-
-static struct transport *opened(unsigned streams)
-{
-	return opened_with(streams, 0);
-}
-
-/*
- * What ends before this time-out has not waited for it, and what waits for a thread that has no core is not ended by it: the
- * test's own patience is shorter.
- */
-static struct transport *opened_for_an_hour(unsigned streams)
-{
-	return opened_with(streams, 3600 * NS_PER_S);
-}
-
-/* Both ends of every TCP connection of this process, as a firewall that resets them would. */
-static unsigned cut_all(void)
-{
-	DIR *list = opendir("/proc/self/fd");
-	struct dirent *entry;
-	unsigned cut = 0;
-
-	assert_non_null(list);
-	while ((entry = readdir(list)) != NULL) {
-		int fd = (int)strtol(entry->d_name, NULL, 10);
-		struct sockaddr_storage peer;
-		socklen_t bytes = sizeof(peer);
-
-		if (getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.ss_family == AF_INET)
-			cut += shutdown(fd, SHUT_RDWR) == 0;
-	}
-	closedir(list);
-	return cut;
-}
-
-struct stream_of_messages {
-	struct link link;
-	uint64_t random;
-	uint8_t *out[WINDOW], *in[WINDOW];
-	size_t bytes[WINDOW];
-	struct transport_request *sends[WINDOW], *receives[WINDOW];
-	unsigned sent, posted, sent_done, received;
-};
-
-static size_t next_bytes(uint64_t *random)
-{
-	/* As many short ones, which go unasked, as long ones. */
-	return random_below(random, 2) ? random_below(random, 3000) : random_below(random, BYTES_MOST);
-}
-
-static void post(struct stream_of_messages *s)
-{
-	const struct transport_ops *ops = s->link.ops;
-	void *registration = NULL;
-	int tag = 3;
-
-	if (s->posted < MESSAGES && s->posted - s->received < WINDOW) {
-		unsigned at = s->posted % WINDOW;
-		void *data = s->in[at];
-		size_t most = BYTES_MOST;
-
-		memset(s->in[at], 0, 16);
-		assert_int_equal(ops->receive(s->link.receiver, 1, &data, &most, &tag, &registration, &s->receives[at]),
-				 0);
-		s->posted += s->receives[at] != NULL;
-	}
-	if (s->sent < MESSAGES && s->sent - s->received < WINDOW && s->sent - s->sent_done < WINDOW) {
-		unsigned at = s->sent % WINDOW;
-
-		if (!s->bytes[at]) {
-			s->bytes[at] = 1 + next_bytes(&s->random);
-			pattern_fill(s->out[at], s->bytes[at], s->sent);
-		}
-		assert_int_equal(ops->send(s->link.sender, s->out[at], s->bytes[at], tag, NULL, &s->sends[at]), 0);
-		s->sent += s->sends[at] != NULL;
-	}
-}
-
-static void test_oldest(struct stream_of_messages *s)
-{
-	size_t sizes[TRANSPORT_MAX_RECVS];
-	bool done = false;
-
-	if (s->sent_done < s->sent) {
-		assert_int_equal(s->link.ops->test(s->sends[s->sent_done % WINDOW], &done, NULL), 0);
-		s->sent_done += done;
-	}
-	done = false;
-	if (s->received < s->posted) {
-		unsigned at = s->received % WINDOW;
-
-		assert_int_equal(s->link.ops->test(s->receives[at], &done, sizes), 0);
-		if (done) {
-			assert_int_equal(sizes[0], s->bytes[at]);
-			assert_true(pattern_wrong_at(s->in[at], sizes[0], s->received) == SIZE_MAX);
-			s->bytes[at] = 0;
-			s->received++;
-		}
-	}
-}
-
-static void streams_cut_at_once_lose_nothing(unsigned streams)
-{
-	struct transport *transport = opened_for_an_hour(streams);
-	struct stream_of_messages *s = calloc(1, sizeof(*s));
-	uint64_t deadline_ns = runtime_deadline_ns(60000);
-	unsigned cuts = 0, cut_at;
-
-	assert_non_null(s);
-	s->random = runtime_seed() + streams;
-	for (unsigned i = 0; i < WINDOW; i++) {
-		s->out[i] = malloc(BYTES_MOST + 1);
-		s->in[i] = malloc(BYTES_MOST + 1);
-	}
-	assert_int_equal(link_open(&transport_tcp, transport, 0, &s->link), 0);
-	cut_at = (unsigned)random_below(&s->random, MESSAGES / CUTS);
-	while (s->received < MESSAGES || s->sent_done < MESSAGES) {
-		post(s);
-		for (uint64_t i = random_below(&s->random, 5); i > 0; i--)
-			test_oldest(s);
-		if (cuts < CUTS && s->received >= cut_at) {
-			bool cut = cut_all() > 0; /* they may not be back from the last time */
-
-			cuts += cut;
-			cut_at += cut ? (unsigned)random_below(&s->random, MESSAGES / CUTS) : 0;
-		}
-		if (runtime_past(deadline_ns))
-			fail_msg("stops after %u messages and %u cuts", s->received, cuts);
-		test_oldest(s);
-	}
-	assert_int_equal(cuts, CUTS);
-	link_close(&s->link);
-	transport_tcp.close(transport);
-	for (unsigned i = 0; i < WINDOW; i++) {
-		free(s->out[i]);
-		free(s->in[i]);
-	}
-	free(s);
-}
+enum { BYTES_MOST = 300000 };
 
 static void one_stream(void **state)
 {
 	(void)state;
-	streams_cut_at_once_lose_nothing(1);
+	conversation_with_cuts(1, NULL);
 }
 
 static void two_streams(void **state)
 {
 	(void)state;
-	streams_cut_at_once_lose_nothing(2);
+	conversation_with_cuts(2, NULL);
 }
 
 static void three_streams(void **state)
 {
 	(void)state;
-	streams_cut_at_once_lose_nothing(3);
+	conversation_with_cuts(3, NULL);
 }
 
 static void four_streams(void **state)
 {
 	(void)state;
-	streams_cut_at_once_lose_nothing(4);
+	conversation_with_cuts(4, NULL);
 }
 
 static void idle_streams(void **state)
 {
-	struct transport *transport = opened_for_an_hour(0);
+	struct transport *transport = conversation_transport_for_an_hour(0);
 	struct link link = { 0 };
 
 	(void)state;
 	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
-	assert_true(cut_all() > 0); /* also before anything came over them, and seen by nobody but the service */
+	assert_true(conversation_cut_all() > 0); /* also before anything came over them, and seen by nobody but the service */
 	usleep(1200000);
 	for (unsigned i = 0; i < 8; i++) {
 		assert_int_equal(link_exchange(&link, 1000 + i * 1000, i), 0);
-		assert_true(cut_all() > 0);
+		assert_true(conversation_cut_all() > 0);
 	}
 	link_close(&link);
 	transport_tcp.close(transport);
@@ -231,7 +76,7 @@ static void idle_streams(void **state)
 
 static int victim_role(int control, const char *argument)
 {
-	struct transport *transport = opened(0);
+	struct transport *transport = conversation_transport(0);
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	struct transport_listener *listener;
 	struct transport_connection *sender, *receiver;
@@ -250,7 +95,7 @@ static int victim_role(int control, const char *argument)
 /* Of a killed process on this host both its sender and its receiver hear long before the time-out. */
 static void killed_process_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened_for_an_hour(0);
+	struct transport *transport = conversation_transport_for_an_hour(0);
 	struct link link = { .ops = &transport_tcp };
 	struct transport_request *requests[2] = { NULL };
 	uint8_t handle[TRANSPORT_HANDLE_BYTES], *data = calloc(1, BYTES_MOST);
@@ -281,7 +126,7 @@ static void killed_process_is_noticed_before_the_time_out(void **state)
 /* The sender's user gives it up with a send under way: the receiver need not wait for streams that never come back. */
 static void abandoned_sender_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened_for_an_hour(0);
+	struct transport *transport = conversation_transport_for_an_hour(0);
 	struct link link = { 0 };
 	struct transport_request *receive = NULL, *send = NULL;
 	uint8_t *data = calloc(1, BYTES_MOST), *other = calloc(1, BYTES_MOST);
@@ -310,7 +155,7 @@ static void a_close_in_good_order_dials_nothing_anew(void **state)
 	(void)state;
 	log_lines_start("They are dialled anew");
 	for (unsigned i = 0; i < 3 * sizeof(streams) / sizeof(streams[0]); i++) {
-		struct transport *transport = opened(streams[i / 3]);
+		struct transport *transport = conversation_transport(streams[i / 3]);
 		uint8_t sent = 7, *data = calloc(1, BYTES_MOST);
 		struct transport_request *receive = NULL;
 		void *at = data, *registration = NULL;
@@ -339,7 +184,7 @@ static void a_receiver_that_closes_loses_no_stream(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 12; i++) {
-		struct transport *transport = opened_for_an_hour(2 + i % 3);
+		struct transport *transport = conversation_transport_for_an_hour(2 + i % 3);
 		struct transport_counters counters;
 		struct link link = { 0 };
 		uint8_t byte = 7;
@@ -374,7 +219,7 @@ static void take_for_primary(struct transport_connection *opaque, uint8_t index)
 /* DONE goes out over the second stream, BYE over the first, which is read first. Every byte had arrived. */
 static void what_is_done_comes_before_the_receiver_closes(void **state)
 {
-	struct transport *transport = opened_for_an_hour(2);
+	struct transport *transport = conversation_transport_for_an_hour(2);
 	uint8_t *out = calloc(1, BYTES_MOST), *in = calloc(1, BYTES_MOST);
 
 	(void)state;
@@ -415,7 +260,7 @@ static void what_is_done_comes_before_the_receiver_closes(void **state)
 /* No firewall is blamed for a limit. */
 static void without_descriptors_the_limit_is_named(void **state)
 {
-	struct transport *transport = opened_for_an_hour(1);
+	struct transport *transport = conversation_transport_for_an_hour(1);
 	struct tcp_transport *tcp = (struct tcp_transport *)transport;
 	struct transport_connection *sender = NULL;
 	struct rlimit limit, none;
@@ -465,7 +310,7 @@ static pid_t child_with_copies(int *ret_end)
 
 static int parent_role(int control, const char *argument)
 {
-	struct transport *transport = opened(0);
+	struct transport *transport = conversation_transport(0);
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	struct transport_connection *sender, *receiver;
 	struct transport_listener *listener;
@@ -491,7 +336,7 @@ static int parent_role(int control, const char *argument)
 /* Its child has copies of all that it closes: of connections and of what listens. */
 static void end_beside_a_forked_child_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened_for_an_hour(0);
+	struct transport *transport = conversation_transport_for_an_hour(0);
 	struct link link = { .ops = &transport_tcp };
 	struct transport_request *receive = NULL;
 	struct transport_connection *late = NULL;
@@ -523,7 +368,7 @@ enum { LAST_WORDS = 12, LAST_WORDS_BEFORE = 8 };
 
 static int last_word_role(int control, const char *argument)
 {
-	struct transport *transport = opened(0);
+	struct transport *transport = conversation_transport(0);
 	struct transport_connection *sender;
 	struct transport_request *request;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES], data[1000];
@@ -542,7 +387,7 @@ static void last_small_sends_of_a_process_arrive(void **state)
 {
 	(void)state;
 	for (unsigned round = 0; round < 5; round++) {
-		struct transport *transport = opened(0);
+		struct transport *transport = conversation_transport(0);
 		struct link link = { .ops = &transport_tcp };
 		uint8_t data[1000];
 		struct peer peer;
@@ -612,7 +457,7 @@ static struct transport_counters counted(struct transport *transport, uint64_t m
 /* For metrics: nothing is lost with a socket or a connection, and nothing counts twice. */
 static void what_is_counted_outlives_sockets_and_connections(void **state)
 {
-	struct transport *transport = opened_for_an_hour(2);
+	struct transport *transport = conversation_transport_for_an_hour(2);
 	struct transport_counters counters;
 	struct link link;
 
@@ -624,7 +469,7 @@ static void what_is_counted_outlives_sockets_and_connections(void **state)
 	assert_true(counters.totals.sent_bytes < 11 * BYTES_MOST);
 	assert_int_equal(counters.totals.streams_lost, 0);
 	assert_int_equal(counters.connections, 2);
-	assert_true(cut_all() >= 4);
+	assert_true(conversation_cut_all() >= 4);
 	assert_int_equal(link_exchange(&link, BYTES_MOST, 11), 0);
 	counters = counted(transport, 11, 11 * BYTES_MOST, 2);
 	link_close(&link);

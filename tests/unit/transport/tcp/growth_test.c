@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams that join and leave a connection of real sockets. */
+#include "conversation.h"
+
+#include "base/clock.h"
+#include "support/random.h"
+#include "support/runtime.h"
+#include "transport/tcp/dial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { GROWN = 6 };
+
+/* Others are wanted, and others carry the data, as far as they are there. */
+static unsigned change_streams(struct conversation *s)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)s->link.sender;
+	const uint32_t set = (uint32_t)random_below(&s->random, 1U << GROWN);
+	uint64_t active = 1;
+	bool changed;
+
+	pthread_mutex_lock(&connection->lock);
+	if (!random_below(&s->random, 4))
+		tcp_growth_want(connection, set | 1, clock_now_ns());
+	for (unsigned i = 1; i < connection->stream_count; i++)
+		active |= connection->streams[i].was_live ? (uint64_t)(set >> (i - 1) & 1) << i : 0;
+	if (active == 3) /* the controller has one stream with data, or two */
+		active = 1;
+	changed = active != connection->active && tcp_growth_use(connection, active, clock_now_ns());
+	pthread_mutex_unlock(&connection->lock);
+	return changed;
+}
+
+/* All are cut again and again meanwhile. */
+static void streams_that_come_and_go_lose_nothing(void **state)
+{
+	(void)state;
+	conversation_with_cuts(0, change_streams);
+}
+
+static bool has_stream(struct transport_connection *opaque, unsigned index, unsigned within_ms)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+	uint64_t deadline_ns = runtime_deadline_ns(within_ms);
+	bool has = false;
+
+	while (!has && !runtime_past(deadline_ns)) {
+		pthread_mutex_lock(&connection->lock);
+		has = index < connection->stream_count && connection->streams[index].live;
+		pthread_mutex_unlock(&connection->lock);
+		usleep(1000);
+	}
+	return has;
+}
+
+static void want(struct transport_connection *opaque, uint32_t set)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	tcp_growth_want(connection, set, clock_now_ns());
+	pthread_mutex_unlock(&connection->lock);
+}
+
+/* Streams that may be spared leave half of the descriptors to the program, at either end. */
+static void new_streams_leave_descriptors(void **state)
+{
+	struct transport *transport = conversation_transport(0);
+	struct rlimit all, few;
+	struct link link;
+	int fd;
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+	fd = ((struct tcp_connection *)link.sender)->streams[1].fd;
+	for (int less = 0; less < 2; less++) { /* the receiver has none to spare, and the sender neither */
+		few = all;
+		few.rlim_cur = 2 * (rlim_t)(fd - less);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		want(link.sender, 3);
+		assert_false(has_stream(link.sender, 2, 300));
+		assert_int_equal(link_exchange(&link, 100000, 1), 0);
+		want(link.sender, 1);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+	want(link.sender, 3);
+	assert_true(has_stream(link.sender, 2, 20000));
+	assert_int_equal(link_exchange(&link, 100000, 2), 0);
+	link_close(&link);
+	transport_tcp.close(transport);
+}
+
+/* What was dialled and is no longer wanted, whenever that is. */
+static void what_is_not_wanted_keeps_no_descriptor(void **state)
+{
+	struct transport *transport = conversation_transport(0);
+	uint64_t random = runtime_seed(), deadline_ns = runtime_deadline_ns(20000);
+	struct tcp_connection *connection;
+	struct link link;
+	unsigned dialled = 1;
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		want(link.sender, 1 | (uint32_t)random_below(&random, 1U << GROWN));
+		usleep((useconds_t)random_below(&random, 3000));
+	}
+	want(link.sender, 1);
+	connection = (struct tcp_connection *)link.sender;
+	assert_in_range(connection->stream_count, 4, GROWN + 1);
+	while (dialled && !runtime_past(deadline_ns)) {
+		dialled = 0;
+		pthread_mutex_lock(&connection->lock);
+		for (unsigned i = 2; i < connection->stream_count; i++)
+			dialled += connection->streams[i].dial && connection->streams[i].dial->fd >= 0;
+		pthread_mutex_unlock(&connection->lock);
+		usleep(1000);
+	}
+	assert_int_equal(dialled, 0);
+	link_close(&link);
+	transport_tcp.close(transport);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(streams_that_come_and_go_lose_nothing),
+		cmocka_unit_test(what_is_not_wanted_keeps_no_descriptor),
+		cmocka_unit_test(new_streams_leave_descriptors),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], 120);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
