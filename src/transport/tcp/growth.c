@@ -232,8 +232,10 @@ void tcp_growth_want(struct tcp_connection *connection, uint32_t set, uint64_t n
 	for (unsigned i = 2; i < TCP_STREAMS_GROWN; i++)
 		if (wanted >> i & 1)
 			dial(connection, i, now_ns);
-	if (wanted & ~connection->wanted)
+	if (wanted & ~connection->wanted) {
+		atomic_store(&connection->hurries, true);
 		transport_service_wake(&connection->transport->service);
+	}
 	connection->wanted = wanted;
 }
 

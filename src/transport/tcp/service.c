@@ -32,7 +32,7 @@ static bool connection_look(struct tcp_connection *connection)
 	bool soon;
 
 	if (pthread_mutex_trylock(&connection->lock) != 0)
-		return false;    /* its caller is at work on it, and sees to the tick */
+		return atomic_load(&connection->hurries); /* its caller is at work on it, and sees to the tick */
 	now_ns = clock_now_ns(); /* under the lock: no earlier than any time noted in it */
 	heard_ns = connection->last_rx_ns;
 	tcp_connection_tick(connection, now_ns);
@@ -41,6 +41,7 @@ static bool connection_look(struct tcp_connection *connection)
 	if (connection->closing && closing_step(connection, now_ns))
 		return false;
 	soon = connection->closing || (!connection->error && tcp_connection_lacks_stream(connection, now_ns));
+	atomic_store(&connection->hurries, soon);
 	pthread_mutex_unlock(&connection->lock);
 	return soon;
 }

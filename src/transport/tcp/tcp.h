@@ -240,6 +240,7 @@ struct tcp_connection {
 	 * moved or ended the connection, for the owner's event is gone then.
 	 */
 	struct transport_watch watch;
+	_Atomic bool hurries; /* it lacks a stream: the service thread comes again soon, also if its caller is at work on it */
 	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];

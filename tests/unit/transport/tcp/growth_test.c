@@ -98,33 +98,43 @@ static void new_streams_leave_descriptors(void **state)
 	transport_tcp.close(transport);
 }
 
-/* What was dialled and is no longer wanted, whenever that is. */
+static bool is_dialled(struct transport_connection *opaque, unsigned index)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+	bool dialled;
+
+	pthread_mutex_lock(&connection->lock);
+	dialled = index < connection->stream_count && connection->streams[index].dial &&
+		  connection->streams[index].dial->fd >= 0;
+	pthread_mutex_unlock(&connection->lock);
+	return dialled;
+}
+
+/* Its dial waits for an answer. */
 static void what_is_not_wanted_keeps_no_descriptor(void **state)
 {
 	struct transport *transport = conversation_transport(0);
-	uint64_t random = runtime_seed(), deadline_ns = runtime_deadline_ns(20000);
+	uint64_t deadline_ns = runtime_deadline_ns(20000);
 	struct tcp_connection *connection;
 	struct link link;
-	unsigned dialled = 1;
 
 	(void)state;
 	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
-	for (unsigned i = 0; i < 100; i++) {
-		want(link.sender, 1 | (uint32_t)random_below(&random, 1U << GROWN));
-		usleep((useconds_t)random_below(&random, 3000));
-	}
-	want(link.sender, 1);
 	connection = (struct tcp_connection *)link.sender;
-	assert_in_range(connection->stream_count, 4, GROWN + 1);
-	while (dialled && !runtime_past(deadline_ns)) {
-		dialled = 0;
-		pthread_mutex_lock(&connection->lock);
-		for (unsigned i = 2; i < connection->stream_count; i++)
-			dialled += connection->streams[i].dial && connection->streams[i].dial->fd >= 0;
-		pthread_mutex_unlock(&connection->lock);
+	pthread_mutex_lock(&connection->transport->lock); /* its thread answers nothing meanwhile */
+	pthread_mutex_lock(&connection->lock);
+	tcp_growth_want(connection, 3, clock_now_ns());
+	tcp_connector_redial(connection, clock_now_ns());
+	assert_true(connection->streams[2].dial->fd >= 0);
+	tcp_growth_want(connection, 1, clock_now_ns());
+	pthread_mutex_unlock(&connection->lock);
+	pthread_mutex_unlock(&connection->transport->lock);
+	while (is_dialled(link.sender, 2) && !runtime_past(deadline_ns))
 		usleep(1000);
-	}
-	assert_int_equal(dialled, 0);
+	assert_false(is_dialled(link.sender, 2));
+	want(link.sender, 3); /* though the receiver may have taken the first one */
+	assert_true(has_stream(link.sender, 2, 20000));
+	assert_int_equal(link_exchange(&link, 100000, 3), 0);
 	link_close(&link);
 	transport_tcp.close(transport);
 }
