@@ -2,15 +2,20 @@
 /*
  * The message layer of docs/design/transport.md between one sender and one receiver over two streams: three messages of two tags,
  * of two pieces each, while the network loses one stream, or both at once. Pieces stand for bytes: the first may go
- * unscheduled, with its RTS; the second needs credit. What is unscheduled may take the other stream, behind a second RTS.
+ * unscheduled, with its RTS, or both; otherwise the second needs credit. While one stream is active what is unscheduled follows
+ * its RTS on the primary, later than it. While several are it is queued with it, each part on either stream, on the other one
+ * behind a second RTS. The sender may change that whenever growth.c's may_change allows it; the receiver is not told.
  * Receives are posted at any time, those of one tag by any delay.
+ *
+ * Left out: a third stream, so with several the primary may take data; that what needs credit takes only active streams; and that
+ * the first stream is the primary again some time after a loss.
  *
  * Checked in every state: messages are admitted in order, each once; a piece is written once, and only where its place is known;
  * messages of one tag meet receives in order. At every end: each message that has a receive is done at both ends, whatever
  * messages of the other tag wait for.
  *
- * tests/model/check runs it. -DALL=1: both streams are lost; -DPLACES, -DCARRIED: see below; -DSENT=2: two messages; -DBROKEN=1 to 6:
- * one rule is not kept, which must be found.
+ * tests/model/check runs it. -DALL=1: both streams are lost; -DSENT=2: two messages; others: see below; -DBROKEN=1 to 7: one rule is
+ * not kept, which must be found.
  */
 #define MESSAGES 3
 #define STREAMS  2
@@ -21,8 +26,14 @@
 #ifndef PLACES
 #define PLACES 5 /* a set of messages: the window had room for their first piece */
 #endif
-#ifndef CARRIED
-#define CARRIED 7 /* a set of messages: what is unscheduled may take the other stream */
+#ifndef WHOLES
+#define WHOLES 0 /* of PLACES: room for both pieces */
+#endif
+#ifndef LATER
+#define LATER 0 /* a set of messages: with one stream active what is unscheduled may be queued later than RTS */
+#endif
+#ifndef CHANGES
+#define CHANGES 1 /* 0: one stream is active from first to last */
 #endif
 #ifndef SENT
 #define SENT MESSAGES
@@ -45,7 +56,7 @@ bool cut[STREAMS], lost;
 
 /* Scratch, within one atomic step. */
 hidden mtype type;
-hidden byte m, p, e, i, j, k, s;
+hidden byte m, p, e, i, j, k, s, announced;
 
 /* The sender. */
 byte sent;               /* messages of which the RTS went out */
@@ -62,6 +73,7 @@ byte lost_epoch[STREAMS];
 mtype again_type[LOG];
 byte again_message[LOG], again_piece[LOG], again;
 bool suspect[STREAMS];   /* to be said of it */
+bool several;            /* streams are active, not one */
 
 /* The receiver. */
 bool r_live[STREAMS] = true;
@@ -79,6 +91,14 @@ byte posted[2], met[2];                  /* receives of a tag, and those that a 
 #define R_LEAD    (r_live[0] -> 0 : 1)
 #define WANTS(m)  (credited[m] && !(sent_first[m] && sent_second[m]))
 #define FREE(m)   (known[m] || !unscheduled[m]) /* its RTS has arrived */
+#define WHOLE(m)  (WHOLES >> m & 1)
+/* Unscheduled and not queued yet. */
+#define OWED(m)   (!FREE(m) && !(sent_first[m] && (sent_second[m] || !WHOLE(m))))
+#define OWING     (OWED(0) || OWED(1) || OWED(2))
+/* Of several streams the primary is not asked for what is owed while another one is usable. */
+#define ASKED     (!several || !USABLE(OTHER(primary)))
+/* may_change. After the last message a change would change nothing. */
+#define MAY_CHANGE (CHANGES && sent < SENT && primary == 0 && live[0] && !HELD && (!OWING || BROKEN == 7))
 #define NEWS      (say_dead[0] || say_dead[1] || say_credit[0] || say_credit[1] || say_credit[2] || \
 		   say_fin[0] || say_fin[1] || say_fin[2])
 #define R_ANY     (r_live[0] || r_live[1])
@@ -212,28 +232,59 @@ inline again_shift()
 	again--
 }
 
+/* Part x of what is unscheduled. */
+inline queue_part(x)
+{
+	s = primary;
+	if
+	:: several && USABLE(OTHER(primary)) ->
+		s = OTHER(primary);
+		if
+		:: !announced && BROKEN != 4 -> put(s, RTS, m, 0)
+		:: else
+		fi;
+		announced = 1
+	:: true
+	fi;
+	put(s, PIECE, m, x)
+}
+
+inline queue_unscheduled()
+{
+	announced = 0;
+	sent_first[m] = true;
+	queue_part(0);
+	if
+	:: WHOLE(m) -> sent_second[m] = true; queue_part(1)
+	:: else
+	fi
+}
+
+/* Where it makes no difference any more its states are one. */
+inline forget_several()
+{
+	several = several && (sent < SENT || OWING)
+}
+
 inline begin()
 {
 	m = sent;
 	sent++;
+	unscheduled[m] = PLACES >> m & 1;
 	put(primary, RTS, m, 0);
 	if
-	:: PLACES >> m & 1 ->
-		unscheduled[m] = true;
-		sent_first[m] = true;
-		s = primary;
-		if
-		:: (CARRIED >> m & 1) && USABLE(OTHER(primary)) ->
-			s = OTHER(primary);
-			if
-			:: BROKEN != 4 -> put(s, RTS, m, 0)
-			:: else
-			fi
-		:: true
-		fi;
-		put(s, PIECE, m, 0)
+	:: unscheduled[m] && (several || !(LATER >> m & 1)) -> queue_unscheduled()
 	:: else
-	fi
+	fi;
+	forget_several()
+}
+
+/* The oldest first. */
+inline queue_owed()
+{
+	m = (OWED(0) -> 0 : (OWED(1) -> 1 : 2));
+	queue_unscheduled();
+	forget_several()
 }
 
 /* RTS, and what is unscheduled behind one that may be lost, go on one stream in order; the rest anywhere. */
@@ -311,6 +362,8 @@ active proctype sender()
 {
 end:	do
 	:: atomic { sent < SENT && live[primary] && !HELD -> begin() }
+	:: atomic { OWING && ASKED && !HELD && live[primary] -> queue_owed() }
+	:: atomic { MAY_CHANGE -> several = !several }
 	:: atomic { again && (!awaits[0] && !awaits[1] || BROKEN == 3) && live[primary] -> send_again() }
 	:: atomic { nempty(up[0]) && live[0] -> hear(0) }
 	:: atomic { nempty(up[1]) && live[1] -> hear(1) }
@@ -345,7 +398,7 @@ inline meet(x)
 		assert(x < 2 && !met[TAG(x)] || x == 2 && met[0] == 1); /* its turn */
 		met[TAG(x)]++;
 		matched[x] = true;
-		say_credit[x] = true;
+		say_credit[x] = !(unscheduled[x] && WHOLE(x));
 		whole(x)
 	:: else
 	fi
@@ -381,7 +434,8 @@ inline read(x)
 			assert(!first[m] && (matched[m] || unscheduled[m]));
 			first[m] = true
 		:: else ->
-			assert(!second[m] && matched[m]);
+			assert(!second[m] && (matched[m] || unscheduled[m] && WHOLE(m)));
+			assert(CHANGES || first[m] || matched[m]); /* on one stream in its order */
 			second[m] = true
 		fi;
 		whole(m)
