@@ -85,10 +85,10 @@ bool tcp_connection_lacks_stream(const struct tcp_connection *connection, uint64
 {
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		const struct tcp_stream *stream = &connection->streams[i];
-		const bool waits = connection->role == TCP_SENDER &&
-				   (!stream->dial || (stream->dial->state == TCP_DIAL_START && now_ns < stream->redial_at_ns));
+		const bool begun = stream->dial && stream->dial->state != TCP_DIAL_START,
+			   due = connection->role == TCP_RECEIVER || (stream->dial && now_ns >= stream->redial_at_ns);
 
-		if (stream->awaits_dead || (!stream->live && tcp_stream_is_wanted(connection, i) && !waits))
+		if (stream->awaits_dead || (!stream->live && (begun || (due && tcp_stream_is_wanted(connection, i)))))
 			return true;
 	}
 	return false;

@@ -446,20 +446,13 @@ static bool is_to_be_dialled(const struct tcp_connection *connection, const stru
 {
 	const struct tcp_dial *dial = stream->dial;
 
-	if (stream->live || !dial || now_ns < stream->redial_at_ns || !tcp_stream_is_wanted(connection, stream->index))
+	if (stream->live || !dial || now_ns < stream->redial_at_ns)
+		return false;
+	/* What has begun goes on: its peer would report a stranger who left. */
+	if (!tcp_stream_is_wanted(connection, stream->index) && dial->state == TCP_DIAL_START)
 		return false;
 	/* How far the receiver got it is asked over another one, if there is one. */
 	return !stream->awaits_dead || !connection->live_count || dial->state != TCP_DIAL_START;
-}
-
-/* The peer may have taken it: the next one has another epoch. */
-static void stop_dialling(struct tcp_dial *dial)
-{
-	if (dial->state >= TCP_DIAL_HELLO)
-		dial->hello.epoch++;
-	sys_close_socket(&dial->fd);
-	dial->state = TCP_DIAL_START;
-	dial->retry_at_ns = 0;
 }
 
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
@@ -469,8 +462,6 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 		struct tcp_dial *dial = stream->dial;
 		int r;
 
-		if (dial && dial->fd >= 0 && !stream->live && !tcp_stream_is_wanted(connection, i))
-			stop_dialling(dial);
 		if (!is_to_be_dialled(connection, stream, now_ns))
 			continue;
 		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
