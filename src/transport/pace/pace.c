@@ -64,13 +64,12 @@ struct pace {
 	uint64_t messages, hosts_epoch_ns, hosts_epoch_messages; /* in all; when the epoch began, and after how many */
 	_Atomic uint64_t unscheduled_bytes;                      /* read without the lock */
 	_Atomic uint64_t alone_host;                             /* the same; 0: there is none */
-	_Atomic uint64_t poll_due_ns;                            /* the same */
-	_Atomic uint64_t flight_bytes;                           /* the same */
-	_Atomic bool flight_lasts;                               /* the same */
+	_Atomic uint64_t poll_due_ns, flight_bytes;              /* the same */
+	_Atomic bool flight_lasts, one_sender;                   /* the same */
+	_Atomic bool compete;                                    /* the same: several hosts sent lately */
 	_Atomic unsigned flight_spread;                          /* of senders whose own is not known; the same */
 	_Atomic uint64_t sends_ns; /* when this process last sent a long message; the same */
 	struct pace_fanout fanout;
-	_Atomic bool one_sender; /* the same */
 };
 
 static unsigned spread_of(const struct pace_sender *sender)
@@ -236,11 +235,12 @@ static void unscheduled_look(struct pace *pace)
 	}
 	pace->hosts_most = (unsigned)max_u64(pace->hosts_most, hosts);
 	hosts = hosts_lately(pace);
+	atomic_store_explicit(&pace->compete, hosts > 1, memory_order_relaxed);
 	if (pace->messages < UNSCHEDULED_KNOWN)
 		hosts = max_u64(hosts, pace->hosts_connected);
 	bytes = hosts < 2 ? PACE_UNSCHEDULED_BYTES : min_u64(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
-	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
-			      memory_order_relaxed);
+	bytes = bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes;
+	atomic_store_explicit(&pace->unscheduled_bytes, bytes, memory_order_relaxed);
 	/*
 	 * Not at the beginning: others are about to connect. Nor after a rest where several hosts compete: they all begin again.
 	 * While one goes on sending alone it may: our kernel does not bound that connection, and still bounds theirs.
@@ -260,10 +260,7 @@ static void flight_look(struct pace *pace)
 		bytes = pace_flight_bytes(&pace->flight, port_bytes(pace), pace_estimator_rate(&pace->estimator),
 					  pace->path_ns ? pace->path_ns : PACE_NOMINAL_LOOP_NS / 2);
 	atomic_store_explicit(&pace->flight_bytes, bytes, memory_order_relaxed);
-	/*
-	 * What we send keeps our acknowledgements waiting: as much again is on its way without lying in our port's queue. Where
-	 * more than a tree's hosts send at a time, all of that may come at once after we sent.
-	 */
+	/* What we send delays our acknowledgements: as much again is on its way. Of more hosts than a tree's it comes at once. */
 	atomic_store_explicit(&pace->flight_spread, sends(pace) && hosts_lately(pace) <= PACE_FLIGHT_TREE_HOSTS ? 2 : 1,
 			      memory_order_relaxed);
 	atomic_store_explicit(&pace->flight_lasts,
@@ -499,6 +496,11 @@ unsigned pace_hosts_sent_to(struct pace *pace)
 bool pace_has_one_sender(struct pace *pace)
 {
 	return atomic_load_explicit(&pace->one_sender, memory_order_relaxed);
+}
+
+bool pace_hosts_compete(struct pace *pace)
+{
+	return atomic_load_explicit(&pace->compete, memory_order_relaxed);
 }
 
 bool pace_has_waiting(struct pace *pace)

@@ -90,6 +90,8 @@ void pace_note_send(struct pace *pace, uint64_t host, uint64_t now_ns);
 unsigned pace_hosts_sent_to(struct pace *pace);
 /* Nobody competes for this device: one host alone sends to it, and only to this process. Cheap, no lock. */
 bool pace_has_one_sender(struct pace *pace);
+/* Several hosts have sent messages at a time lately. Cheap, no lock. */
+bool pace_hosts_compete(struct pace *pace);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
 void pace_join(struct pace *pace, struct pace_sender *sender);
 void pace_leave(struct pace *pace, struct pace_sender *sender);

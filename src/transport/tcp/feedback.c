@@ -79,13 +79,16 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 
 static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *primary)
 {
-	const struct tcp_frame frame = { .type = TCP_FRAME_UNSCHEDULED, .value = unscheduled_most(connection) };
+	const struct tcp_frame frame = { .type = TCP_FRAME_UNSCHEDULED,
+					 .message = pace_hosts_compete(connection->r.pace),
+					 .value = unscheduled_most(connection) };
 
-	if (frame.value == connection->r.unscheduled_told)
+	if (frame.value == connection->r.unscheduled_told && frame.message == connection->r.compete_told)
 		return true;
 	if (!tell(connection, primary, frame))
 		return false;
 	connection->r.unscheduled_told = frame.value;
+	connection->r.compete_told = frame.message;
 	return true;
 }
 
@@ -246,5 +249,5 @@ bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
 	const struct tcp_receiver *r = &connection->r;
 
 	return r->control_pending || r->window_due || r->coming || connection->active_count > 1 ||
-	       unscheduled_most(connection) != r->unscheduled_told;
+	       unscheduled_most(connection) != r->unscheduled_told || pace_hosts_compete(r->pace) != r->compete_told;
 }

@@ -314,6 +314,8 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	sample->path_ns = connection->streams[1].path_ns;
 	sample->port_Bps = growth->port_Bps;
 	sample->ready = ready_of(connection);
+	/* What one host gains may be another's loss, and their streams more than the receiver's port has room for. */
+	sample->most = connection->s.competes ? 1 : 0;
 	if (growth->answer.detailed)
 		add_details(connection);
 	else

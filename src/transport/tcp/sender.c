@@ -532,6 +532,7 @@ int tcp_sender_frame(struct tcp_connection *connection, const struct tcp_frame *
 		return done_arrived(connection, frame);
 	case TCP_FRAME_UNSCHEDULED:
 		tcp_sender_may_begin(connection, frame->value);
+		connection->s.competes = frame->message != 0;
 		return 0;
 	case TCP_FRAME_WINDOW_LOW:
 	case TCP_FRAME_WINDOW_HIGH:

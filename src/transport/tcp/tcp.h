@@ -184,6 +184,7 @@ struct tcp_sender {
 	uint64_t next_sequence;
 	uint64_t unscheduled_most, unscheduled_open; /* bytes: what the receiver said, and what is on its way */
 	uint64_t open_bytes;                         /* of the open messages */
+	bool competes;                               /* other hosts send to the receiver, too */
 	uint8_t primary;                             /* RTS and eager messages go here, in order */
 	struct tcp_window window;
 	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
@@ -217,6 +218,7 @@ struct tcp_receiver {
 	uint64_t expected_bytes;   /* granted or unscheduled, not here yet */
 	bool unpaced;              /* its peer may begin, whatever the pace holds */
 	uint64_t unscheduled_told; /* UINT64_MAX: nothing, or it is lost */
+	bool compete_told;         /* with it */
 	uint32_t open_messages;    /* by RTS, and not done */
 	uint64_t done_bytes;       /* of done_untold, where there is no hurry: see may_wait() */
 	bool control_pending;

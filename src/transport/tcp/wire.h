@@ -95,7 +95,7 @@ enum tcp_frame_type {
 	TCP_FRAME_DONE,        /* message: every byte is in place */
 	TCP_FRAME_WINDOW_LOW,  /* message: the next to come. value: what messages before it hold of the eager window */
 	TCP_FRAME_WINDOW_HIGH, /* the same of the upper half */
-	TCP_FRAME_UNSCHEDULED, /* value: bytes that may be on their way before any grant */
+	TCP_FRAME_UNSCHEDULED, /* value: bytes that may be on their way before any grant; message: 1: several hosts send */
 	TCP_FRAME_ACK,         /* the acknowledgement alone */
 	TCP_FRAME_DEAD,        /* that stream was stopped for good at that position */
 	TCP_FRAME_TRUNCATED,   /* message was longer than the receive it matched (value): the connection is over */
