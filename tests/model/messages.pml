@@ -33,7 +33,7 @@
 #define LATER 0 /* a set of messages: with one stream active what is unscheduled may be queued later than RTS */
 #endif
 #ifndef CHANGES
-#define CHANGES 1 /* 0: one stream is active from first to last */
+#define CHANGES 1 /* 0: one stream is active from first to last; 2: several are */
 #endif
 #ifndef SENT
 #define SENT MESSAGES
@@ -73,7 +73,7 @@ byte lost_epoch[STREAMS];
 mtype again_type[LOG];
 byte again_message[LOG], again_piece[LOG], again;
 bool suspect[STREAMS];   /* to be said of it */
-bool several;            /* streams are active, not one */
+bool several = CHANGES == 2; /* streams are active, not one */
 
 /* The receiver. */
 bool r_live[STREAMS] = true;
@@ -98,7 +98,7 @@ byte posted[2], met[2];                  /* receives of a tag, and those that a 
 /* Of several streams the primary is not asked for what is owed while another one is usable. */
 #define ASKED     (!several || !USABLE(OTHER(primary)))
 /* may_change. After the last message a change would change nothing. */
-#define MAY_CHANGE (CHANGES && sent < SENT && primary == 0 && live[0] && !HELD && (!OWING || BROKEN == 7))
+#define MAY_CHANGE (CHANGES == 1 && sent < SENT && primary == 0 && live[0] && !HELD && (!OWING || BROKEN == 7))
 #define NEWS      (say_dead[0] || say_dead[1] || say_credit[0] || say_credit[1] || say_credit[2] || \
 		   say_fin[0] || say_fin[1] || say_fin[2])
 #define R_ANY     (r_live[0] || r_live[1])
