@@ -21,6 +21,11 @@ static inline int64_t max_i64(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
+/* a less b, not below 0. */
+static inline uint64_t less_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
 /* The smaller one that is known: not 0. */
 static inline uint64_t min_known_u64(uint64_t a, uint64_t b)
 {

@@ -92,7 +92,7 @@ static uint64_t acknowledged(const struct tcp_stream *stream)
 
 	if (ioctl(stream->fd, SIOCOUTQ, &left) < 0)
 		return stream->tx_acknowledged;
-	return stream->tx_written - min_u64((uint64_t)left, stream->tx_written);
+	return less_u64(stream->tx_written, (uint64_t)left);
 }
 
 /* Of what is not acknowledged: bytes that have left, and lie in the network or at the receiver. */
@@ -102,7 +102,7 @@ static uint64_t in_network(const struct tcp_stream *stream, uint64_t acknowledge
 
 	if (ioctl(stream->fd, SIOCOUTQNSD, &unsent) < 0)
 		return 0;
-	return clock_elapsed_ns(acknowledged_bytes + (uint64_t)unsent, stream->tx_written);
+	return less_u64(stream->tx_written, acknowledged_bytes + (uint64_t)unsent);
 }
 
 /* May be on its way without waiting: a little, and what the streams carry in two round trips. */
@@ -137,8 +137,8 @@ static void sum(struct tcp_connection *connection, uint64_t past_ns, bool change
 			continue;
 		if (now != stream->tx_written)
 			now = acknowledged(stream);
-		bytes[bit_of(connection, i)] += clock_elapsed_ns(stream->seen, now);
-		acknowledged_bytes += clock_elapsed_ns(stream->seen, now);
+		bytes[bit_of(connection, i)] += less_u64(now, stream->seen);
+		acknowledged_bytes += less_u64(now, stream->seen);
 		stream->seen = now;
 		on_its_way += stream->tx_queued - now;
 		flight_bytes += now != stream->tx_written ? in_network(stream, now) : 0;
@@ -190,7 +190,7 @@ static void add_details(struct tcp_connection *connection)
 
 	sample->port_bytes = sample->acknowledged_bytes;
 	if (growth->port_bytes && port_bytes)
-		sample->port_bytes = (uint64_t)((double)clock_elapsed_ns(growth->port_bytes, port_bytes) * growth->payload);
+		sample->port_bytes = (uint64_t)((double)less_u64(port_bytes, growth->port_bytes) * growth->payload);
 	growth->port_bytes = port_bytes;
 }
 
@@ -342,7 +342,6 @@ void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_growth *growth = &connection->s.growth;
 	const uint64_t past_ns = clock_elapsed_ns(growth->looked_ns, now_ns);
-
 	bool changes;
 
 	if (!growth->way || connection->error || connection->closing || connection->watch.on)
