@@ -75,7 +75,7 @@ struct bootstrap_aggregators {
 	struct member_wire_aggregators list;
 	struct bootstrap_way ways[AGGREGATORS_MAX];
 	uint32_t lost, ready; /* cannot be had; their own connections stand (at the coordinator) */
-	uint64_t since_ns, looked_ns; /* they are reached for: clock_heard_ns() */
+	uint64_t since_ns, looked_ns; /* clock_waited_ns() of reaching them */
 };
 
 /* aggregators_join.c */

@@ -17,22 +17,12 @@
 /* Of the time-out: until the aggregators have answered, and until the connections with them stand. */
 #define ASK_TENTHS   2
 #define REACH_TENTHS 3
-#define OFTEN_NS     NS_PER_S /* a longer pause between two looks is this process's own, and no part of the time */
 
 /* ---------------------------------------------------------------------------------------------------- the coordinator */
 
 static uint64_t tenth_ns(const struct bootstrap *bootstrap)
 {
 	return params_replace_ns(bootstrap->engine->setup.params->timeout_ns) / 10;
-}
-
-static bool is_late(uint64_t *since_ns, uint64_t *looked_ns, uint64_t limit_ns)
-{
-	const uint64_t now_ns = clock_now_ns();
-
-	*since_ns = clock_heard_ns(*since_ns, *looked_ns, now_ns, OFTEN_NS);
-	*looked_ns = now_ns;
-	return clock_elapsed_ns(*since_ns, now_ns) > limit_ns;
 }
 
 /* Asks all of the cluster file. Returns whom; none if the secret cannot be read. */
@@ -104,10 +94,11 @@ static bool hear_offer(struct bootstrap *bootstrap, size_t index, uint32_t *offe
 /* Returns who has offered, a part of the time later at most. */
 static uint32_t hear_offers(struct bootstrap *bootstrap, uint32_t asked)
 {
+	const uint64_t limit_ns = tenth_ns(bootstrap) * ASK_TENTHS;
 	uint64_t since_ns = clock_now_ns(), looked_ns = since_ns;
 	uint32_t offered = 0;
 
-	while (asked && !is_late(&since_ns, &looked_ns, tenth_ns(bootstrap) * ASK_TENTHS)) {
+	while (asked && clock_waited_ns(&since_ns, &looked_ns, clock_now_ns()) < limit_ns) {
 		for (size_t i = 0; i < AGGREGATORS_MAX; i++)
 			if (asked & aggregators_bit(i) && hear_offer(bootstrap, i, &offered))
 				asked &= ~aggregators_bit(i);
@@ -296,7 +287,8 @@ bool aggregators_reach(struct bootstrap *bootstrap)
 
 	if (!aggregators || !aggregators->list.count)
 		return true;
-	late = is_late(&aggregators->since_ns, &aggregators->looked_ns, tenth_ns(bootstrap) * REACH_TENTHS);
+	late = clock_waited_ns(&aggregators->since_ns, &aggregators->looked_ns, clock_now_ns()) >
+	       tenth_ns(bootstrap) * REACH_TENTHS;
 	if (coordinator)
 		clients_step(bootstrap);
 	for (size_t i = 0; i < aggregators->list.count; i++) {

@@ -21,9 +21,10 @@ static inline uint64_t clock_elapsed_ns(uint64_t then_ns, uint64_t now_ns)
 }
 
 /*
- * Of a peer that was heard at heard_ns and for which we looked at looked_ns and now: since when its silence counts. We look
- * every often_ns; longer than that, this process was stopped or had no CPU, and a peer on the same machine as little: that
- * time is nobody's silence. What the peer said in it has been read before this is asked.
+ * Of a peer that was heard at heard_ns and for which we looked at looked_ns and now: since when its
+ * silence counts. We look every often_ns; longer than that, this process was stopped or had no CPU,
+ * and a peer on the same machine as little: that time is nobody's silence. What the peer said in it
+ * has been read before this is asked.
  */
 static inline uint64_t clock_heard_ns(uint64_t heard_ns, uint64_t looked_ns, uint64_t now_ns, uint64_t often_ns)
 {
@@ -33,6 +34,17 @@ static inline uint64_t clock_heard_ns(uint64_t heard_ns, uint64_t looked_ns, uin
 		return heard_ns;
 	heard_ns += away_ns - often_ns;
 	return heard_ns < now_ns ? heard_ns : now_ns;
+}
+
+/*
+ * How long this process has waited since *since_ns, without the times in which it did not run: of a
+ * pause between two calls a second counts. *looked_ns: the last call, at first *since_ns.
+ */
+static inline uint64_t clock_waited_ns(uint64_t *since_ns, uint64_t *looked_ns, uint64_t now_ns)
+{
+	*since_ns = clock_heard_ns(*since_ns, *looked_ns, now_ns, NS_PER_S);
+	*looked_ns = now_ns;
+	return clock_elapsed_ns(*since_ns, now_ns);
 }
 
 /* Tests only: from now on clock_now_ns() returns *now_ns. NULL restores the real clock. */

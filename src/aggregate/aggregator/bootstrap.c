@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define OFTEN_NS NS_PER_S /* as in aggregators_join.c */
-
 enum {
 	SPREAD_MOST = 8, /* members that count of all that send here */
 	REACH_PARTS = 5  /* another aggregator is waited for so long a part of what it may be replaced after; members wait 3 / 10 */
@@ -159,12 +157,9 @@ static void tell_share(struct aggregator_group *group)
 int aggregator_bootstrap(struct aggregator_group *group, uint64_t now_ns)
 {
 	const uint64_t others_ns = params_replace_ns(group->timeout_ns) / REACH_PARTS;
-	uint64_t waited_ns;
+	const uint64_t waited_ns = clock_waited_ns(&group->since_ns, &group->looked_ns, now_ns);
 	bool all = true;
 
-	group->since_ns = clock_heard_ns(group->since_ns, group->looked_ns, now_ns, OFTEN_NS);
-	group->looked_ns = now_ns;
-	waited_ns = clock_elapsed_ns(group->since_ns, now_ns);
 	if (!group->incoming) {
 		group->incoming_count = group->node_count;
 		group->incoming = sys_zalloc(group->incoming_count * sizeof(*group->incoming));

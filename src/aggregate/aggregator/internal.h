@@ -127,7 +127,7 @@ struct aggregator_group {
 
 	uint8_t id[AGGREGATOR_WIRE_ID_BYTES];
 	int device;
-	uint64_t timeout_ns, since_ns, looked_ns; /* of the bootstrap: clock_heard_ns() */
+	uint64_t timeout_ns, since_ns, looked_ns; /* clock_waited_ns() of the bootstrap */
 	struct transport_listener *listener;
 	size_t member_count, node_count, self;
 	struct aggregator_peer *peers; /* [node_count] */

@@ -378,8 +378,8 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *a
 	return true;
 }
 
-/* Without a descriptor accept() fails whether or not somebody waits. */
-static bool somebody_waits(const struct tcp_acceptor *acceptor)
+/* Without a free descriptor accept() fails even if no peer has connected. */
+static bool has_peer_waiting(const struct tcp_acceptor *acceptor)
 {
 	struct pollfd fd = { .fd = acceptor->fd, .events = POLLIN };
 
@@ -397,7 +397,7 @@ void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor 
 		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 			static atomic_flag said = ATOMIC_FLAG_INIT;
 
-			if (somebody_waits(acceptor) && log_once(&said))
+			if (has_peer_waiting(acceptor) && log_once(&said))
 				log_warn("cannot accept a connection: %s. Raise the limit (ulimit -n)", strerror(-fd));
 			acceptor->paused_until_ns = now_ns + OUT_OF_DESCRIPTORS_NS;
 			break;

@@ -448,7 +448,7 @@ static bool is_to_be_dialled(const struct tcp_connection *connection, const stru
 
 	if (stream->live || !dial || now_ns < stream->redial_at_ns)
 		return false;
-	/* What has begun goes on: its peer would report a stranger who left. */
+	/* A dial that has begun is finished: the peer would log a socket that closes without HELLO. */
 	if (!tcp_stream_is_wanted(connection, stream->index) && dial->state == TCP_DIAL_START)
 		return false;
 	/* How far the receiver got it is asked over another one, if there is one. */

@@ -3,7 +3,10 @@
 #ifndef TRIBUTARY_TRANSPORT_TCP_DIAL_H
 #define TRIBUTARY_TRANSPORT_TCP_DIAL_H
 
+#include "base/clock.h"
 #include "transport/tcp/tcp.h"
+
+#define TCP_REDIAL_FIRST_NS (100 * NS_PER_MS) /* doubled by each failure */
 
 enum tcp_dial_state {
 	TCP_DIAL_START,
@@ -30,7 +33,7 @@ struct tcp_dial {
 	enum tcp_pin pin;
 	bool gave_up;         /* TCP_PIN_NONE because nothing else reached the peer */
 	bool may_unpin;       /* no other stream of the connection lives */
-	uint64_t next_pin_ns; /* so long it is tried this way */
+	uint64_t next_pin_ns; /* this pin is tried until then */
 	int traffic_class;
 	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
 	uint64_t retry_at_ns, deadline_ns;
@@ -65,7 +68,7 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns); /
 void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial);
 /* The peer is not reached that way: true if another way is to be tried. */
 bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint64_t now_ns);
-/* The dial is ready: remembers, and says, that it went as the system routes it. */
+/* The dial is ready: if it was not tied to the interface, remembers and logs that. */
 void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial);
 /* The same for a connection that came in. */
 void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_wire_hello *hello,

@@ -26,8 +26,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REDIAL_FIRST_NS (100 * NS_PER_MS)
-
 static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	tcp_count_lost(connection, stream);
@@ -105,7 +103,7 @@ static void none_is_live(struct tcp_connection *connection, const char *why, uin
 		struct tcp_stream *stream = &connection->streams[i];
 
 		stream->redial_at_ns = now_ns;
-		stream->redial_wait_ns = REDIAL_FIRST_NS;
+		stream->redial_wait_ns = TCP_REDIAL_FIRST_NS;
 		if (stream->dial)
 			stream->dial->retry_at_ns = stream->dial->refused = 0;
 	}
@@ -237,8 +235,8 @@ int tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame 
 	send_again(connection, stream, frame->position);
 	stream->awaits_dead = false;
 	connection->s.awaiting--;
-	stream->redial_wait_ns = REDIAL_FIRST_NS;
-	stream->redial_at_ns = now_ns + REDIAL_FIRST_NS;
+	stream->redial_wait_ns = TCP_REDIAL_FIRST_NS;
+	stream->redial_at_ns = now_ns + TCP_REDIAL_FIRST_NS;
 	connection->ready = true;
 	return 0;
 }

@@ -155,7 +155,7 @@ static bool tell_window(struct tcp_connection *connection, struct tcp_stream *pr
 
 static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *primary)
 {
-	/* Of one stream all that is said acknowledges it. */
+	/* If one stream is active, every frame acknowledges it, so it needs no ACK of its own. */
 	for (unsigned i = connection->active_count == 1; connection->several && i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 		struct tcp_frame frame = { .type = TCP_FRAME_ACK,

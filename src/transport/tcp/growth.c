@@ -21,7 +21,6 @@
 /* Nobody looked for longer: what happened meanwhile is not known. */
 #define LOOK_MOST_NS    (8 * NS_PER_MS)
 #define TURN_NS         (100 * NS_PER_MS)
-#define REDIAL_FIRST_NS (100 * NS_PER_MS)
 enum {
 	ETHERNET_BYTES = 38, /* of each packet on the wire: preamble, header, checksum, gap */
 	COUNTED_BYTES = 14,  /* of these the port's counter has the header */
@@ -160,7 +159,7 @@ static void sum(struct tcp_connection *connection, uint64_t past_ns, bool change
 		for (unsigned i = 0; i < TCP_STREAMS_RAIL_MAX; i++)
 			sample->waited_bytes[i] += bytes[i];
 	} else if (!waits) {
-		sample->credit_ns += past_ns;
+		sample->unwaited_ns += past_ns;
 	}
 	growth->waited = waits;
 }
@@ -195,8 +194,9 @@ static void add_details(struct tcp_connection *connection)
 }
 
 /*
- * A new one is dialled as a lost one is, in the words of the second stream. It goes the same way, and no further try is made if
- * there is no memory or no descriptor for it: the trial ends as nothing comes of it.
+ * A new one is dialled as a lost one is, in the words of the second stream. It goes the same way,
+ * and no further try is made if there is no memory or no descriptor for it: the trial ends as
+ * nothing comes of it.
  */
 static void dial(struct tcp_connection *connection, unsigned index, uint64_t now_ns)
 {
@@ -222,7 +222,7 @@ static void dial(struct tcp_connection *connection, unsigned index, uint64_t now
 	stream->peer = connection->streams[1].peer;
 	stream->most_Bps = connection->streams[1].most_Bps;
 	stream->redial_at_ns = now_ns;
-	stream->redial_wait_ns = REDIAL_FIRST_NS;
+	stream->redial_wait_ns = TCP_REDIAL_FIRST_NS;
 }
 
 void tcp_growth_want(struct tcp_connection *connection, uint32_t set, uint64_t now_ns)
@@ -240,8 +240,9 @@ void tcp_growth_want(struct tcp_connection *connection, uint32_t set, uint64_t n
 }
 
 /*
- * All that is unscheduled is behind its RTS, on the stream where that is: of several streams the primary takes no data. And no
- * stream is being replaced, or the order of the messages would be lost.
+ * All that is unscheduled is behind its RTS, on the stream where that is: of several streams the
+ * primary takes no data. And no stream is being replaced, or the order of the messages would be
+ * lost.
  */
 static bool may_change(const struct tcp_connection *connection, uint64_t active)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sender's streams, as many as the network needs: what streams.h is told of the connection, and what becomes of its answer.
- * Streams join off the path: they are dialled by the service thread, like lost ones, and carry data when all are welcomed.
- * Of one that is no longer needed the socket stays and carries nothing.
+ * A sender's streams, as many as the network needs: what streams.h is told of the connection, and
+ * what becomes of its answer. Streams join off the path: they are dialled by the service thread,
+ * like lost ones, and carry data when all are welcomed. Of one that is no longer needed the socket
+ * stays and carries nothing.
  *
- * Only where nothing else decides: TRIBUTARY_STREAMS=0, one rail without links that a hash may spread streams over, another
- * host, and a caller who polls.
+ * Only where nothing else decides: TRIBUTARY_STREAMS=0, one rail without links that a hash may
+ * spread streams over, another host, and a caller who polls.
  *
- * Threads: struct tcp_growth is the connection's, under its lock; struct tcp_growth_ways the transport's, with a lock of its own,
- * taken last.
+ * Threads: struct tcp_growth is the connection's, under its lock; struct tcp_growth_ways the
+ * transport's, with a lock of its own, taken last.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_GROWTH_H
 #define TRIBUTARY_TRANSPORT_TCP_GROWTH_H
@@ -51,8 +52,8 @@ struct tcp_growth {
 
 void tcp_growth_init(struct tcp_connection *connection);
 /*
- * As an answer of the controller has it: those of the set that are not there are dialled, and those that are not in it are no
- * longer. Connection lock held, here and below.
+ * Dials the streams of the controller's set that are not there; of others no dial begins. Connection
+ * lock held, here and below.
  */
 void tcp_growth_want(struct tcp_connection *connection, uint32_t set, uint64_t now_ns);
 /* From now on these streams carry bytes. False: not yet, something is under way that the present ones must carry. */

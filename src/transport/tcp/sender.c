@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. Of a longer
- * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it as far as the receiver
- * allows; the receiver grants the rest; it is cut into frames, each for the stream that will be through first; the request
- * is done when the receiver says that every byte is in place, or, where that takes long, when a medium message is copied. So
- * no message waits for one with another tag.
+ * The sending role. A short message is copied into the eager window, goes out at once, and its
+ * request is done. Of a longer one, or one for which the window has no room, an RTS goes out, with
+ * the first bytes behind it as far as the receiver allows; the receiver grants the rest; it is cut
+ * into frames, each for the stream that will be through first; the request is done when the
+ * receiver says that every byte is in place, or, where that takes long, when a medium message is
+ * copied. So no message waits for one with another tag.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -119,8 +120,8 @@ static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t by
 }
 
 /*
- * From here on two copies cost more than the word that the message is through. Not where that word has to wake a thread, and not
- * where the receiver allows less: then there would be a round trip.
+ * From here on two copies cost more than the word that the message is through. Not where that word
+ * has to wake a thread, and not where the receiver allows less: then there would be a round trip.
  */
 static bool is_better_unscheduled(const struct tcp_connection *connection, uint64_t bytes)
 {
@@ -129,8 +130,9 @@ static bool is_better_unscheduled(const struct tcp_connection *connection, uint6
 }
 
 /*
- * While a stream is replaced the others go on, and may be lost, too. What would have to be sent again never gets more than
- * all streams hold, so that again[] has room for it however often they are lost.
+ * While a stream is replaced the others go on, and may be lost, too. What would have to be sent
+ * again never gets more than all streams hold, so that again[] has room for it however often they
+ * are lost.
  */
 static bool may_keep_more(const struct tcp_connection *connection)
 {
@@ -165,8 +167,9 @@ static void queue_data(struct tcp_connection *connection, struct tcp_stream *str
 }
 
 /*
- * Several streams carry the unscheduled bytes of a message, and on each its RTS comes once more ahead of them: bytes never come
- * unannounced, and no RTS waits behind the bytes of another message.
+ * Several streams carry the unscheduled bytes of a message, and on each its RTS comes once more
+ * ahead of them: bytes never come unannounced, and no RTS waits behind the bytes of another
+ * message.
  */
 static void queue_unscheduled(struct tcp_connection *connection, const struct tcp_frame *rts, struct tcp_request *request)
 {
@@ -222,8 +225,9 @@ static void unscheduled_matched(struct tcp_connection *connection, struct tcp_re
 }
 
 /*
- * All of it is written, with nothing behind it: nobody looks after a send that is done. Not where a thread is woken by FIN, nor
- * where a send that is done was received (the eager limit), nor in a failover, when the frames are elsewhere.
+ * All of it is written, with nothing behind it: nobody looks after a send that is done. Not where a
+ * thread is woken by FIN, nor where a send that is done was received (the eager limit), nor in a
+ * failover, when the frames are elsewhere.
  */
 static bool may_buffer(const struct tcp_connection *connection, const struct tcp_request *request)
 {
@@ -237,8 +241,9 @@ static bool may_buffer(const struct tcp_connection *connection, const struct tcp
 }
 
 /*
- * NCCL begins a connection's next operation when the sends of the one before are done, and FIN may lie behind all that the
- * receiver's host sends. The copy is made in that time, and only then: where FIN comes soon it would cost more.
+ * NCCL begins a connection's next operation when the sends of the one before are done, and FIN may
+ * lie behind all that the receiver's host sends. The copy is made in that time, and only then:
+ * where FIN comes soon it would cost more.
  */
 bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *request)
 {

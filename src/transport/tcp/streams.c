@@ -435,7 +435,7 @@ static void note_sample(struct tcp_streams *streams, const struct tcp_streams_sa
 	/* A job that computes sends nothing for a while, from which nothing follows. */
 	streams->since_ns = min_u64(streams->since_ns + sample->rested_ns, sample->now_ns);
 	streams->need_ns = min_u64(streams->need_ns - past_ns + min_u64(sample->waited_ns, NEED_SPAN_NS), NEED_SPAN_NS);
-	streams->need_ns -= min_u64(streams->need_ns, sample->credit_ns);
+	streams->need_ns -= min_u64(streams->need_ns, sample->unwaited_ns);
 	tcp_streams_measure_add(&streams->now, sample);
 	if (streams->state >= TCP_STREAMS_BASE &&
 	    sample->now_ns - streams->since_ns <= max_u64(SETTLE_NS, 4 * sample->path_ns))

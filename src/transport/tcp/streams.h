@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many streams a connection has on one rail, found by measuring (docs/design/streams.md). Pure:
- * no socket, clock, thread or allocation. The sender's tick says what it measured since the last one;
- * the answer says which streams carry data, which are to exist, and what to measure next. growth.c
- * drives it.
+ * no socket, clock, thread or allocation. The sender's tick says what it measured since the last
+ * one; the answer says which streams carry data, which are to exist, and what to measure next.
+ * growth.c drives it.
  *
- * Ownership and threads: struct tcp_streams is the connection's, under its lock. struct tcp_streams_way is shared by all
- * connections of a pair of ports (own interface, peer host), also of other processes of the job where it lies in shared memory;
- * its own lock is held during a step. Any content of it is harmless. No errors.
+ * Ownership and threads: struct tcp_streams is the connection's, under its lock. struct
+ * tcp_streams_way is shared by all connections of this process over one interface to one host; a
+ * lock of its owner's is held during a step. Any content of it is harmless. No errors.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_STREAMS_H
 #define TRIBUTARY_TRANSPORT_TCP_STREAMS_H
@@ -48,7 +48,7 @@ struct tcp_streams {
 	/* Private. */
 	uint32_t open, active, before; /* before: active in BASE */
 	uint64_t since_ns;             /* when the state began, or its set of streams */
-	uint64_t need_ns;              /* how long frames waited lately, less what credit bound */
+	uint64_t need_ns;              /* how long frames waited lately, less those in which none did */
 	double kept;                   /* of the rate of the streams that were there first, over all trials */
 	double usual_Bps;              /* what the settled streams carry while frames wait; 0: not known */
 	unsigned trims;                /* in this trial: closed some of the new streams */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sender measures of a connection's streams on one rail, summed over a while, and how two such measures compare: the
- * controller (streams.h) decides by that. Rates are those of the time in which frames waited, unless said otherwise, because a
- * hop of a ring carries on average what the one before it does, however fast it is. Pure; any values are harmless.
+ * What a sender measures of a connection's streams on one rail, summed over a while, and how two
+ * such measures compare: the controller (streams.h) decides by that. Rates are those of the time in
+ * which frames waited, unless said otherwise, because a hop of a ring carries on average what the
+ * one before it does, however fast it is. Pure; any values are harmless.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_STREAMS_MEASURE_H
 #define TRIBUTARY_TRANSPORT_TCP_STREAMS_MEASURE_H
@@ -21,11 +22,12 @@ struct tcp_streams_sample {
 	uint64_t now_ns, elapsed_ns;
 	uint64_t rested_ns; /* beside elapsed_ns: no message was open, or nobody looked */
 	/*
-	 * How long frames waited: granted bytes were unsent and no stream took more; or, where the last answer's waits_above_bytes
-	 * is not 0, more than that were granted and not acknowledged, for more streams hold more.
+	 * How long frames waited: granted bytes were unsent and no stream took more; or, where the
+	 * last answer's waits_above_bytes is not 0, more than that were granted and not
+	 * acknowledged, for more streams hold more.
 	 */
 	uint64_t waited_ns;
-	uint64_t credit_ns;                          /* messages were open, and no frames waited */
+	uint64_t unwaited_ns;                        /* messages were open, and no frames waited */
 	uint64_t acknowledged_bytes;                 /* in elapsed_ns, of all streams */
 	uint64_t waited_bytes[TCP_STREAMS_RAIL_MAX]; /* acknowledged of each stream in waited_ns */
 	uint64_t flight_bytes;                       /* sent and not acknowledged as frames waited; 0: they did not */
@@ -71,8 +73,9 @@ bool tcp_streams_measure_starved(const struct tcp_streams_measure *before, const
 /* What the connection gained did not come from others that use the port. In a ring it may gain nothing yet. */
 bool tcp_streams_measure_port_gained(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after);
 /*
- * The old streams, and those of the new ones that suffice for what was gained. A new one that is as slow as the old ones that
- * were slowed down shares a bottleneck with them: alone it would carry what they did.
+ * The old streams, and those of the new ones that suffice for what was gained. A new one that is as
+ * slow as the old ones that were slowed down shares a bottleneck with them: alone it would carry
+ * what they did.
  */
 uint32_t tcp_streams_measure_sufficient(const struct tcp_streams_measure *before, uint32_t old_set,
 					const struct tcp_streams_measure *after, uint32_t new_set);

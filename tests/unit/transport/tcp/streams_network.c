@@ -221,7 +221,7 @@ static double account(struct network *network, struct connection *connection, do
 	if (may_bytes > limit)
 		sample->waited_ns += NS_PER_MS;
 	else if (may_bytes <= 1 && has_message)
-		sample->credit_ns += NS_PER_MS;
+		sample->unwaited_ns += NS_PER_MS;
 	if (may_bytes > limit)
 		sample->flight_bytes = (uint64_t)fmin(limit, may_bytes);
 	*(has_message ? &sample->elapsed_ns : &sample->rested_ns) += NS_PER_MS;
