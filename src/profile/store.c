@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SYSTEM_DIRECTORY "/var/lib/tributary"
 #define SUFFIX           ".profile"
 
 static int too_long(const char *path, struct diag *why)
@@ -35,31 +34,12 @@ static int copy_path(const char *path, char *ret, size_t ret_bytes)
 	return 0;
 }
 
-int store_directory_of(const struct params *params, bool root, char *ret, size_t ret_bytes)
-{
-	char path[STORE_PATH_BYTES];
-
-	if (params->state_dir[0])
-		return copy_path(params->state_dir, ret, ret_bytes);
-	if (root)
-		return copy_path(SYSTEM_DIRECTORY, ret, ret_bytes);
-	if (!params->state_home[0])
-		return -ENOENT;
-	snprintf(path, sizeof(path), "%s/tributary", params->state_home);
-	return copy_path(path, ret, ret_bytes);
-}
-
-int store_directory(const struct params *params, char *ret, size_t ret_bytes)
-{
-	return store_directory_of(params, geteuid() == 0, ret, ret_bytes);
-}
-
 size_t store_directories(const struct params *params, bool root, char ret[][STORE_PATH_BYTES])
 {
-	size_t count = store_directory_of(params, root, ret[0], STORE_PATH_BYTES) ? 0 : 1;
+	size_t count = state_dir_path_of(params, root, ret[0], STORE_PATH_BYTES) ? 0 : 1;
 
 	if (!params->state_dir[0] && !root)
-		copy_path(SYSTEM_DIRECTORY, ret[count++], STORE_PATH_BYTES);
+		copy_path(STATE_DIR_OF_ROOT, ret[count++], STORE_PATH_BYTES);
 	return count;
 }
 

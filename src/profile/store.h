@@ -10,8 +10,6 @@
 
 struct params;
 
-/* TRIBUTARY_STATE_DIR, else /var/lib/tributary for root, else $XDG_STATE_HOME/tributary, else ~/.local/state/tributary. */
-int store_directory(const struct params *params, char *ret, size_t ret_bytes);
 /*
  * The profile that fits this machine. -ENOENT: there is none; -ESTALE: there is one of this machine, but it has changed;
  * -EXDEV: only other machines'; -EACCES and others as the system said; and the errors of profile_read. Which file and why

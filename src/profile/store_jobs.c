@@ -54,7 +54,7 @@ int store_jobs_add(const struct params *params, const char *host, const char *te
 
 	name_of(file, "", name);
 	name_of(file, ".old", old);
-	r = store_directory_make(params, directory, &diag);
+	r = state_dir_make(params, directory, &diag);
 	if (r == 0)
 		r = folder = sys_openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY, 0);
 	if (r >= 0) {
@@ -88,7 +88,7 @@ int store_jobs_read(const struct params *params, void (*each)(void *arg, const c
 {
 	static const char *const suffixes[] = { ".old", "" };
 	char directory[STORE_PATH_BYTES], name[NAME_BYTES], *text;
-	int r = store_directory(params, directory, sizeof(directory)), folder = -1;
+	int r = state_dir_path(params, directory, sizeof(directory)), folder = -1;
 
 	if (r == 0)
 		r = folder = sys_openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY, 0);

@@ -3,24 +3,16 @@
 #ifndef TRIBUTARY_PROFILE_STORE_PLACES_H
 #define TRIBUTARY_PROFILE_STORE_PLACES_H
 
+#include "base/state_dir.h"
 #include "profile/store.h"
 
 #include <stdbool.h>
 
 enum {
-	STORE_PATH_BYTES = 1024,
+	STORE_PATH_BYTES = STATE_DIR_PATH_BYTES,
 	STORE_DIRECTORIES_MAX = 2,
 	STORE_FILES_MAX = 1000, /* looked at in one folder */
 };
-
-/* store_directory for root or for another user. -ENOENT: that user has no home; -ENAMETOOLONG. */
-int store_directory_of(const struct params *params, bool root, char *ret, size_t ret_bytes);
-/* Every folder of the path that is not there. */
-int store_make_directories(const char *directory);
-/* Whoever reads, at any moment or after a crash, sees the old file or this one. */
-int store_replace(const char *path, const char *text, size_t bytes);
-/* store_directory, made with all folders above it if it is not there. */
-int store_directory_make(const struct params *params, char directory[static STORE_PATH_BYTES], struct diag *why);
 
 /*
  * Where to look, in order: the state directory, and unless it was named, for other users also root's, since a profile

@@ -13,51 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755, ID_DIGITS = FINGERPRINT_ID_BYTES - 1 };
+enum { FILE_MODE = 0644, ID_DIGITS = FINGERPRINT_ID_BYTES - 1 };
 
 /* -------- the place -------- */
-
-int store_make_directories(const char *directory)
-{
-	char part[STORE_PATH_BYTES];
-	size_t bytes = strlen(directory);
-	struct stat st;
-
-	if (bytes >= sizeof(part))
-		return -ENAMETOOLONG;
-	for (size_t i = 1; i <= bytes; i++) {
-		if (directory[i] != '/' && directory[i] != '\0')
-			continue;
-		memcpy(part, directory, i);
-		part[i] = '\0';
-		if (mkdir(part, DIRECTORY_MODE) < 0) {
-			/* A part that we may not write to is no failure if it is there. */
-			int error = errno;
-
-			if (error != EEXIST && stat(part, &st) < 0)
-				return -error;
-		} else if (i == bytes &&
-			   chmod(part, DIRECTORY_MODE) < 0) { /* others may read it whatever the umask is */
-			return -errno;
-		}
-	}
-	return stat(directory, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
-}
-
-int store_directory_make(const struct params *params, char directory[static STORE_PATH_BYTES], struct diag *why)
-{
-	int r = store_directory(params, directory, STORE_PATH_BYTES);
-
-	if (r < 0) {
-		diag_set(why, 0, 0, "there is no home folder to keep files in; TRIBUTARY_STATE_DIR can name one");
-		return r;
-	}
-	r = store_make_directories(directory);
-	if (r < 0)
-		diag_set(why, 0, 0, "the folder %.100s cannot be made: %s; TRIBUTARY_STATE_DIR can name another",
-			 directory, strerror(-r));
-	return r;
-}
 
 static int own_place(const struct params *params, const struct profile *profile, char path[static STORE_PATH_BYTES],
 		     struct diag *why)
@@ -70,7 +28,7 @@ static int own_place(const struct params *params, const struct profile *profile,
 		diag_set(why, 0, 0, "the profile belongs to no machine, so its file must be named");
 		return -EINVAL;
 	}
-	r = store_directory_make(params, directory, why);
+	r = state_dir_make(params, directory, why);
 	if (r < 0)
 		return r;
 	bytes = snprintf(path, STORE_PATH_BYTES, "%s/%s.profile", directory, profile->fingerprint.id);
@@ -96,7 +54,7 @@ int store_check(const struct params *params, const char *path, struct diag *why)
 	int saved_errno = errno, fd = -1, r;
 
 	if (!path)
-		r = store_directory_make(params, directory, why);
+		r = state_dir_make(params, directory, why);
 	else if (slash && (size_t)(slash - path) + 2 > sizeof(directory))
 		r = -ENAMETOOLONG;
 	else
@@ -121,61 +79,6 @@ int store_check(const struct params *params, const char *path, struct diag *why)
 
 /* -------- the file -------- */
 
-static int write_all(int fd, const char *text, size_t bytes)
-{
-	while (bytes) {
-		ssize_t written = write(fd, text, bytes);
-
-		if (written < 0 && errno != EINTR)
-			return -errno;
-		if (written > 0) {
-			text += written;
-			bytes -= (size_t)written;
-		}
-	}
-	return 0;
-}
-
-/* The rename itself must reach the disk, too. Some file systems cannot do that for a folder and say so. */
-static int sync_directory(const char *directory)
-{
-	int r = 0, fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return errno == EACCES ? 0 : -errno; /* a folder that may be written and not read */
-	if (fsync(fd) < 0 && errno != EINVAL && errno != ENOTSUP)
-		r = -errno;
-	sys_close(&fd);
-	return r;
-}
-
-int store_replace(const char *path, const char *text, size_t bytes)
-{
-	char temporary[STORE_PATH_BYTES + 16], directory[STORE_PATH_BYTES];
-	const char *slash = strrchr(path, '/');
-	size_t before = slash ? (size_t)(slash - path) + 1 : 0;
-	int fd, r = 0;
-
-	/* mkostemp makes a new file or fails: it opens none that is there, and follows no link. */
-	snprintf(temporary, sizeof(temporary), "%.*s.%s.XXXXXX", (int)before, path, path + before);
-	snprintf(directory, sizeof(directory), "%.*s", (int)before, path);
-	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	r = write_all(fd, text, bytes);
-	if (!r && (fchmod(fd, FILE_MODE) < 0 || fsync(fd) < 0))
-		r = -errno;
-	if (close(fd) < 0 && !r) /* NFS reports a full disk here */
-		r = -errno;
-	if (!r && rename(temporary, path) < 0)
-		r = -errno;
-	if (r < 0) {
-		unlink(temporary);
-		return r;
-	}
-	return sync_directory(before ? directory : ".");
-}
-
 static int save(const struct profile *profile, const char *path, bool own, struct diag *why)
 {
 	size_t bytes = 0;
@@ -189,7 +92,7 @@ static int save(const struct profile *profile, const char *path, bool own, struc
 		diag_set(why, 0, 0, "the profile has no text form: %s", strerror(-r));
 		return r;
 	}
-	r = store_replace(path, text, bytes);
+	r = state_dir_replace(path, text, bytes, FILE_MODE);
 	if (r < 0)
 		diag_set(why, 0, 0, "%.120s cannot be written: %s%s", path, strerror(-r),
 			 own ? "; TRIBUTARY_STATE_DIR can name another folder" : "");

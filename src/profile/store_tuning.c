@@ -15,7 +15,7 @@
 #define FOLDER "tuning"
 #define SUFFIX ".tuning"
 
-enum { DIGITS = TUNING_HASH_BYTES - 1 };
+enum { FILE_MODE = 0644, DIGITS = TUNING_HASH_BYTES - 1 };
 
 static int path_of(const char *directory, uint64_t hash, char path[static STORE_PATH_BYTES])
 {
@@ -134,15 +134,15 @@ int store_tuning_save(const struct params *params, const struct tuning_table *ta
 		return r;
 	}
 	hash = tuning_hash(text, bytes);
-	r = store_directory_make(params, directory, why);
+	r = state_dir_make(params, directory, why);
 	if (r < 0)
 		goto out;
 	snprintf(folder, sizeof(folder), "%s/" FOLDER, directory);
-	r = store_make_directories(folder);
+	r = state_dir_make_folders(folder);
 	if (r == 0)
 		r = path_of(directory, hash, ret_path);
 	if (r == 0)
-		r = store_replace(ret_path, text, bytes);
+		r = state_dir_replace(ret_path, text, bytes, FILE_MODE);
 	if (r < 0)
 		diag_set(why, 0, 0,
 			 "the tuning table cannot be kept in %.200s: %s; TRIBUTARY_STATE_DIR can name another "

@@ -19,21 +19,16 @@
 
 /* -------- where -------- */
 
-static void directory_is_the_one_named_else_root_s_else_the_user_s(void **state)
+static void the_user_s_directory_comes_before_root_s(void **state)
 {
-	char directory[STORE_PATH_BYTES] = "before", two[STORE_DIRECTORIES_MAX][STORE_PATH_BYTES];
+	char two[STORE_DIRECTORIES_MAX][STORE_PATH_BYTES];
 	struct params params;
 
 	(void)state;
 	params_defaults(&params);
-	assert_int_equal(store_directory_of(&params, true, directory, sizeof(directory)), 0);
-	assert_string_equal(directory, "/var/lib/tributary");
-	assert_int_equal(store_directory_of(&params, false, directory, sizeof(directory)), -ENOENT);
 	assert_int_equal(store_directories(&params, false, two), 1);
 	assert_string_equal(two[0], "/var/lib/tributary");
 	snprintf(params.state_home, sizeof(params.state_home), "/home/ada/.local/state");
-	assert_int_equal(store_directory_of(&params, false, directory, sizeof(directory)), 0);
-	assert_string_equal(directory, "/home/ada/.local/state/tributary");
 	assert_int_equal(store_directories(&params, false, two), 2);
 	assert_string_equal(two[0], "/home/ada/.local/state/tributary");
 	assert_string_equal(two[1], "/var/lib/tributary");
@@ -41,10 +36,7 @@ static void directory_is_the_one_named_else_root_s_else_the_user_s(void **state)
 	assert_string_equal(two[0], "/var/lib/tributary");
 	snprintf(params.state_dir, sizeof(params.state_dir), "/srv");
 	assert_int_equal(store_directories(&params, false, two), 1);
-	assert_int_equal(store_directory(&params, directory, sizeof(directory)), 0);
-	assert_string_equal(directory, "/srv");
-	assert_int_equal(store_directory(&params, directory, 4), -ENAMETOOLONG);
-	assert_string_equal(directory, "/srv");
+	assert_string_equal(two[0], "/srv");
 }
 
 /* -------- found -------- */
@@ -436,7 +428,7 @@ static void path_that_does_not_fit_is_an_error_and_no_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(directory_is_the_one_named_else_root_s_else_the_user_s),
+		cmocka_unit_test(the_user_s_directory_comes_before_root_s),
 		PLACE_TEST(what_was_saved_is_found),
 		PLACE_TEST(file_named_by_the_user_is_taken),
 		PLACE_TEST(file_of_any_name_is_found_by_what_is_in_it),
