@@ -174,15 +174,17 @@ static unsigned rank_address(const struct sockaddr *address, enum family_choice 
 	return ADDRESS_NONE;
 }
 
-static bool is_all_ones(const struct sockaddr *mask)
+static unsigned prefix_bits(const struct sockaddr *mask)
 {
-	static const struct in6_addr ones = { { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-						  255, 255 } } };
+	const unsigned most = mask->sa_family == AF_INET ? 32 : mask->sa_family == AF_INET6 ? 128 : 0;
+	const uint8_t *bytes = most == 32
+				       ? (const void *)&((const struct sockaddr_in *)(const void *)mask)->sin_addr
+				       : (const void *)&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr;
+	unsigned bits = 0;
 
-	if (mask->sa_family == AF_INET)
-		return ((const struct sockaddr_in *)(const void *)mask)->sin_addr.s_addr == INADDR_NONE;
-	return mask->sa_family == AF_INET6 &&
-	       IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr, &ones);
+	while (bits < most && bytes[bits / 8] >> (7 - bits % 8) & 1)
+		bits++;
+	return bits;
 }
 
 static void clear_port(struct sockaddr_storage *address)
@@ -219,7 +221,8 @@ static void add_address(struct candidate *candidate, const struct ifaddrs *entry
 	if (rank >= candidate->address_rank) /* the first of equal rank is the interface's primary address */
 		return;
 	candidate->address_rank = rank;
-	candidate->no_subnet = entry->ifa_netmask && is_all_ones(entry->ifa_netmask);
+	candidate->interface.prefix_bits = entry->ifa_netmask ? prefix_bits(entry->ifa_netmask) : 0;
+	candidate->no_subnet = candidate->interface.prefix_bits == (address->sa_family == AF_INET ? 32 : 128);
 	memset(&candidate->interface.address, 0, sizeof(candidate->interface.address));
 	memcpy(&candidate->interface.address, address, bytes);
 	clear_port(&candidate->interface.address);

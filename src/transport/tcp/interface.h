@@ -27,12 +27,13 @@ struct tcp_interface {
 	char pci_path[TCP_INTERFACE_PATH_BYTES]; /* real path of the PCI function, "" when there is none */
 	struct sockaddr_storage address;         /* port 0 */
 	socklen_t address_bytes;
-	uint64_t speed_Bps;  /* sum of a bond's live members; a VLAN's or bridge's from below; 10 Gbit/s if unknown */
-	bool speed_assumed;  /* it was unknown */
-	uint64_t guid;       /* from the permanent MAC address of the card's first port; never 0 */
-	int port;            /* of the card, from 1; interfaces with the same guid and port share a wire */
-	int rail;            /* position among the interfaces chosen; -1 if there is one only */
-	unsigned path_count; /* links that a hash may spread streams over: live bond members, else 1 */
+	unsigned prefix_bits; /* of the subnet that the address is in; 0: not known */
+	uint64_t speed_Bps;   /* sum of a bond's live members; a VLAN's or bridge's from below; 10 Gbit/s if unknown */
+	bool speed_assumed;   /* it was unknown */
+	uint64_t guid;        /* from the permanent MAC address of the card's first port; never 0 */
+	int port;             /* of the card, from 1; interfaces with the same guid and port share a wire */
+	int rail;             /* position among the interfaces chosen; -1 if there is one only */
+	unsigned path_count;  /* links that a hash may spread streams over: live bond members, else 1 */
 	unsigned mtu_bytes;
 	int index;         /* the kernel's; 0 if unknown */
 	bool address_only; /* loopback or a dummy: it holds the host's address, and any port may carry the traffic */

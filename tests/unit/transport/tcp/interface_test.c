@@ -163,9 +163,11 @@ static void family_decides_among_an_interface_s_addresses(void **state)
 	choice = fake_choose(fake, "");
 	fake_assert_chosen(&choice, "eth0");
 	fake_assert_address(&choice.at[0], "10.0.0.7");
+	assert_int_equal(choice.at[0].prefix_bits, 24);
 	choice = fake_choose_of(fake, "", FAMILY_IPV6, fake->tree.fd);
 	fake_assert_chosen(&choice, "eth0");
 	fake_assert_address(&choice.at[0], "2001:db8::7");
+	assert_int_equal(choice.at[0].prefix_bits, 64);
 }
 
 static void a_bmc_s_link_local_ipv4_is_no_rail(void **state)
