@@ -329,7 +329,12 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 		way->until_ns = now_ns + TURN_NS;
 	}
 	sample->turn = way->holder == connection->id;
+	tcp_growth_memory_recall(ways->memory, &way->recall, &way->way);
 	tcp_streams_step(&growth->streams, &way->way, sample, &growth->answer);
+	tcp_growth_memory_note(ways->memory, &way->recall, &way->way);
+	if (growth->answer.turn)
+		tcp_growth_memory_ask(ways->memory, &way->recall, &connection->transport->interfaces[way->interface],
+				      &connection->streams[1].peer);
 	if (!growth->answer.turn && way->holder == connection->id)
 		way->holder = 0;
 	pthread_mutex_unlock(&ways->lock);

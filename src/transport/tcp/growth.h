@@ -14,6 +14,7 @@
 #ifndef TRIBUTARY_TRANSPORT_TCP_GROWTH_H
 #define TRIBUTARY_TRANSPORT_TCP_GROWTH_H
 
+#include "transport/tcp/growth_memory.h"
 #include "transport/tcp/streams.h"
 
 #include <pthread.h>
@@ -29,10 +30,12 @@ struct tcp_growth_way {
 	uint64_t host;
 	uint64_t holder, until_ns; /* the connection's id; 0: nobody */
 	struct tcp_streams_way way;
+	struct tcp_growth_recall recall;
 };
 
 struct tcp_growth_ways {
 	pthread_mutex_t lock;
+	struct tcp_growth_memory *memory; /* NULL: none */
 	unsigned count;
 	struct tcp_growth_way list[TCP_GROWTH_WAYS_MAX];
 };

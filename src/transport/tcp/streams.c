@@ -47,6 +47,7 @@ enum {
 #define KEPT          TCP_STREAMS_KEPT
 #define KEPT_WELL     0.95 /* counts as 1: errors of many trials must not add up */
 #define SAME          0.97
+#define LOSS_CLEAR    0.7  /* no noise makes KEPT of it */
 #define STEADY        0.05 /* a spread */
 #define CHANGED_DOWN  0.7  /* beyond what another's trial does to a mean of PERIODS_USUAL */
 #define CHANGED_UP    1.4
@@ -231,6 +232,7 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 	const uint64_t now_ns = sample->now_ns;
 
 	if (now_ns - streams->since_ns > TRIAL_MOST_NS) {
+		way->remembered = 0;
 		hold_more(way, streams->open != streams->before, now_ns); /* the peer may not answer */
 		put_back(streams, now_ns);
 	} else if (!base->periods && !streams->idle) {
@@ -356,16 +358,24 @@ static void step_more(struct tcp_streams *streams, struct tcp_streams_way *way, 
 	}
 }
 
+/* What the old streams would have lost on a full port that is shared equally is little, as others have most of it. */
+static bool noise_may_hide_loss(const struct tcp_streams *streams)
+{
+	const double share = rate(&streams->base) / fmax(tcp_streams_measure_port(&streams->base), 1);
+	const double old = tcp_streams_count(streams->before), new = tcp_streams_count(streams->open) - old;
+
+	return share < 0.5 && old > LOSS_CLEAR * (old + share * new);
+}
+
 /* Without the new streams all is as before: so it was they, and not others that rested meanwhile. */
 static void step_again(struct tcp_streams *streams, struct tcp_streams_way *way,
 		       const struct tcp_streams_sample *sample)
 {
 	const struct tcp_streams_measure *now = &streams->now;
 	const double slack = tcp_streams_measure_spread(now) / (2 * sqrt(now->periods + 1.0));
-	const bool shared = tcp_streams_measure_port(&streams->base) > 2 * rate(&streams->base);
 	struct comparison found;
 
-	if (now->periods < (shared ? PERIODS_SHARED : PERIODS_AGAIN)) {
+	if (now->periods < (noise_may_hide_loss(streams) ? PERIODS_SHARED : PERIODS_AGAIN)) {
 		if (sample->now_ns - streams->since_ns > TRIAL_MOST_NS)
 			fail_more(streams, way, sample->now_ns);
 		return;

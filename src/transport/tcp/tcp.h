@@ -8,7 +8,7 @@
  * failover.c is what happens when a socket dies, service.c is the one background thread, count.c what metrics tell.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
- * a connection), the pace's own and that of tcp_growth_ways. No lock is held across anything that blocks.
+ * a connection), the pace's own, that of tcp_growth_ways, and that of its memory. No lock is held across anything that blocks.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_TCP_H
 #define TRIBUTARY_TRANSPORT_TCP_TCP_H

@@ -76,6 +76,7 @@ static void tcp_close(struct transport *opaque)
 	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
 		tcp_acceptor_free(transport->acceptors[i]);
 	transport_devices_fini(&transport->devices);
+	tcp_growth_memory_free(transport->ways.memory);
 	pthread_mutex_destroy(&transport->ways.lock);
 	pthread_mutex_destroy(&transport->lock);
 	sys_free(transport);
@@ -105,6 +106,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	transport->params = params;
 	pthread_mutex_init(&transport->lock, NULL);
 	pthread_mutex_init(&transport->ways.lock, NULL);
+	transport->ways.memory = tcp_growth_memory_new(params);
 	transport_service_init(&transport->service, &transport->lock);
 	transport_devices_init(&transport->devices, &transport->lock, describe);
 	set_times(transport);

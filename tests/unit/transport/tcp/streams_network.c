@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "support/random.h"
 #include "streams_network.h"
 
@@ -67,7 +68,6 @@ void network_make(struct network *network, const struct scenario *scenario, uint
 		connection->open_bytes = window_of(scenario) / (scenario->ring ? 2 : 1);
 		connection->settled_count = 1;
 		network->ways[i].random = seed + i;
-		network->ways[i].remembered = scenario->remembered;
 		network->turn[i] = -1;
 	}
 	network->dialled = 0;
@@ -310,6 +310,24 @@ static void take_answer(struct network *network, struct connection *connection, 
 	connection->state_before = state;
 }
 
+/* What earlier jobs kept is there with the first tick after it was asked for. */
+static void recall(struct network *network, const struct connection *connection, int way)
+{
+	static const struct tcp_interface interface = { .name = "eth0", .address.ss_family = AF_INET };
+	static const struct sockaddr_storage peer = { .ss_family = AF_INET };
+	struct tcp_growth_recall *recall = &network->recall[way];
+
+	if (network->memory) {
+		if (connection->answer.turn)
+			tcp_growth_memory_ask(network->memory, recall, &interface, &peer);
+		assert_true(log_drain(10000));
+		tcp_growth_memory_recall(network->memory, recall, &network->ways[way]);
+	} else if (connection->answer.turn && !recall->recalled) {
+		network->ways[way].remembered = network->scenario->remembered;
+		recall->recalled = true;
+	}
+}
+
 static void tick(struct network *network, struct connection *connection)
 {
 	const struct scenario *scenario = network->scenario;
@@ -318,7 +336,7 @@ static void tick(struct network *network, struct connection *connection)
 	struct tcp_streams_sample *sample = &connection->sample;
 
 	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++) {
-		if (connection->dialling >> k & 1 && !scenario->unanswered &&
+		if (connection->dialling >> k & 1 && (!scenario->answered || k < scenario->answered) &&
 		    network->now_s >= connection->dialled_s[k] + DIAL_MS * 1e-3 + 2 * scenario->round_trip_s) {
 			connection->dialling &= ~(1U << k);
 			connection->ready |= 1U << k;
@@ -337,7 +355,10 @@ static void tick(struct network *network, struct connection *connection)
 		sample->port_bytes = (uint64_t)(network->port_bytes[way] - connection->port_seen);
 	}
 	connection->port_seen = network->port_bytes[way];
+	recall(network, connection, way);
 	tcp_streams_step(&connection->streams, &network->ways[way], sample, &connection->answer);
+	if (network->memory)
+		tcp_growth_memory_note(network->memory, &network->recall[way], &network->ways[way]);
 	if (sample->most)
 		assert_in_range(__builtin_popcount(connection->answer.active), 1, sample->most);
 	take_answer(network, connection, port);

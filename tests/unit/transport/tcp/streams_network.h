@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_TRANSPORT_TCP_STREAMS_NETWORK_H
 #define TESTS_UNIT_TRANSPORT_TCP_STREAMS_NETWORK_H
 
-#include "transport/tcp/streams.h"
+#include "transport/tcp/growth_memory.h"
 
 enum {
 	CONNECTIONS_MOST = 8,
@@ -46,7 +46,7 @@ struct scenario {
 	double round_trip_s;
 	double open_mib; /* 0: 2 */
 	double burst_s;  /* opens them each so many seconds, and then rests; 0: always */
-	bool unanswered; /* nobody answers a dial */
+	unsigned answered; /* streams that come to be: more dials have no answer; 0: all */
 	double seconds;  /* 0: 10 */
 	/* What is asked of it: */
 	double share;     /* of what 32 streams carry, at the end; 0: no stream more than one */
@@ -91,6 +91,8 @@ struct network {
 	struct connection connections[CONNECTIONS_MOST];
 	struct tcp_streams_way ways[CONNECTIONS_MOST];
 	int turn[CONNECTIONS_MOST];
+	struct tcp_growth_memory *memory; /* NULL: as the scenario says, as soon as it is asked for */
+	struct tcp_growth_recall recall[CONNECTIONS_MOST];
 	double port_bytes[CONNECTIONS_MOST];
 	double link_noise[LINKS];
 	double stream_noise[CONNECTIONS_MOST][TCP_STREAMS_RAIL_MAX];
