@@ -200,6 +200,61 @@ static void what_a_trial_has_found_is_not_recalled_over(void **state)
 	end(&job);
 }
 
+static void wait_for_byte(void *arg)
+{
+	char byte;
+
+	while (read(*(int *)arg, &byte, 1) < 0)
+		;
+}
+
+/* A file system that does not answer delays nothing but the number. */
+static void a_slow_file_is_recalled_when_it_has_come(void **state)
+{
+	const struct sockaddr_storage peer = peer_in(1);
+	struct job job;
+	int ends[2];
+
+	(void)state;
+	keep(1, 10);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(log_run(wait_for_byte, &ends[0]), 0);
+	job = (struct job){ .memory = tcp_growth_memory_new(&params) };
+	tcp_growth_memory_ask(job.memory, &job.recall, &interface, &peer);
+	tcp_growth_memory_recall(job.memory, &job.recall, &job.way);
+	assert_int_equal(job.way.remembered, 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_true(log_drain(60000));
+	tcp_growth_memory_recall(job.memory, &job.recall, &job.way);
+	assert_int_equal(job.way.remembered, 10);
+	end(&job);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* As a transport is closed. */
+static void what_is_in_the_queue_is_written_after_the_end(void **state)
+{
+	const struct sockaddr_storage peer = peer_in(1);
+	struct job job = { .memory = tcp_growth_memory_new(&params) };
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(log_run(wait_for_byte, &ends[0]), 0);
+	tcp_growth_memory_ask(job.memory, &job.recall, &interface, &peer);
+	for (unsigned i = 2; i < 9; i++) { /* the last one counts */
+		job.way.found = i;
+		tcp_growth_memory_note(job.memory, &job.recall, &job.way);
+	}
+	end(&job);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_true(log_drain(60000));
+	assert_int_equal(recalled(1), 8);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void nothing_is_kept_where_streams_are_set_or_there_is_no_place(void **state)
 {
 	struct job job = { 0 };
@@ -286,7 +341,7 @@ static void write_file(const uint8_t *bytes, size_t count)
 
 static void a_damaged_file_is_empty_and_gets_whole_again(void **state)
 {
-	static uint8_t bytes[TCP_STREAMS_MEMORY_BYTES + 1];
+	static uint8_t bytes[1 << 20];
 	uint64_t random = runtime_seed();
 	struct stat st;
 
@@ -472,6 +527,8 @@ int main(void)
 		IN_PLACE(a_number_that_failed_is_forgotten),
 		IN_PLACE(what_this_process_has_kept_stays_if_it_fails_elsewhere),
 		IN_PLACE(what_a_trial_has_found_is_not_recalled_over),
+		IN_PLACE(a_slow_file_is_recalled_when_it_has_come),
+		IN_PLACE(what_is_in_the_queue_is_written_after_the_end),
 		IN_PLACE(nothing_is_kept_where_streams_are_set_or_there_is_no_place),
 		IN_PLACE(a_file_that_others_may_have_written_is_left_alone),
 		IN_PLACE(another_user_s_file_is_left_alone),

@@ -237,6 +237,29 @@ static void each_field_is_checked(void **state)
 	}
 }
 
+/* A sum proves nothing of who wrote it. */
+static void more_entries_than_there_may_be_are_refused(void **state)
+{
+	enum { MANY = 4000, HEAD = 12 };
+	static struct {
+		struct tcp_streams_memory memory;
+		uint8_t after[MANY * sizeof(struct tcp_streams_memory_entry)];
+	} room;
+	static uint8_t bytes[HEAD + MANY * TCP_STREAMS_MEMORY_ENTRY_BYTES + 4], one[TCP_STREAMS_MEMORY_BYTES];
+	const size_t count = sizeof(bytes);
+
+	(void)state;
+	write_some(one, 1);
+	memcpy(bytes, one, HEAD);
+	bytes_put(bytes + 10, MANY, 2);
+	for (unsigned i = 0; i < MANY; i++)
+		memcpy(bytes + HEAD + i * TCP_STREAMS_MEMORY_ENTRY_BYTES, one + HEAD, TCP_STREAMS_MEMORY_ENTRY_BYTES);
+	bytes_put(bytes + count - 4, bytes_checksum(bytes, count - 4), 4);
+	assert_true(read_exact(bytes, count, &room.memory) < 0);
+	for (size_t i = 0; i < sizeof(room.after); i++)
+		assert_int_equal(room.after[i], 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +270,7 @@ int main(void)
 		cmocka_unit_test(what_is_written_is_read),
 		cmocka_unit_test(whatever_is_damaged_is_empty),
 		cmocka_unit_test(each_field_is_checked),
+		cmocka_unit_test(more_entries_than_there_may_be_are_refused),
 	};
 
 	runtime_start("streams_memory", 60);
