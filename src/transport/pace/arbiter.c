@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 enum { NO_SLOT = PACE_ARBITER_SLOTS, OWNER_IS_BEING_FREED = 1, SENDERS_MAX = 1024 };
+enum { TURN_OWNER_BITS = 24, TURN_OWNER_MASK = (1 << TURN_OWNER_BITS) - 1, TURN_MOST_MS = 10000 };
 
 /* What this process has seen of a slot. */
 struct observed {
@@ -252,6 +253,51 @@ uint64_t pace_arbiter_delivered(const struct pace_arbiter *arbiter)
 	for (size_t i = 0; i < count; i++)
 		bytes += atomic_load_explicit(&arbiter->file.shared->slots[i].delivered_bytes, memory_order_relaxed);
 	return bytes;
+}
+
+/* NULL: there is no arbiter, or its places are taken by other hosts. */
+static struct pace_arbiter_turn *turn_of(const struct pace_arbiter *arbiter, uint64_t host)
+{
+	for (size_t i = 0; arbiter && i < PACE_ARBITER_TURNS; i++) {
+		struct pace_arbiter_turn *turn = &arbiter->file.shared->turns[i];
+		uint64_t found = atomic_load(&turn->host);
+
+		if (found == host || (!found && atomic_compare_exchange_strong(&turn->host, &found, host)) ||
+		    found == host)
+			return turn;
+	}
+	return NULL;
+}
+
+static uint64_t turn_owner(const struct pace_arbiter *arbiter)
+{
+	return (arbiter->token & TURN_OWNER_MASK) | 1;
+}
+
+bool pace_arbiter_turn_take(struct pace_arbiter *arbiter, uint64_t host, uint64_t rested_ns, uint64_t now_ns)
+{
+	struct pace_arbiter_turn *turn = turn_of(arbiter, host);
+	const uint64_t now_ms = now_ns / NS_PER_MS;
+	uint64_t lease = turn ? atomic_load(&turn->lease) : 0, until_ms = lease >> TURN_OWNER_BITS;
+
+	if (!turn)
+		return true;
+	/* One that ends far in the future is none of this clock: the file may hold anything. */
+	if (lease && (lease & TURN_OWNER_MASK) != turn_owner(arbiter) && now_ms <= until_ms + rested_ns / NS_PER_MS &&
+	    until_ms <= now_ms + TURN_MOST_MS)
+		return false;
+	return atomic_compare_exchange_strong(&turn->lease, &lease,
+					      (now_ms + PACE_ARBITER_TURN_NS / NS_PER_MS) << TURN_OWNER_BITS |
+						      turn_owner(arbiter));
+}
+
+void pace_arbiter_turn_leave(struct pace_arbiter *arbiter, uint64_t host)
+{
+	struct pace_arbiter_turn *turn = turn_of(arbiter, host);
+	uint64_t lease = turn ? atomic_load(&turn->lease) : 0;
+
+	if (turn && (lease & TURN_OWNER_MASK) == turn_owner(arbiter))
+		atomic_compare_exchange_strong(&turn->lease, &lease, 0);
 }
 
 unsigned pace_arbiter_processes(const struct pace_arbiter *arbiter)

@@ -13,7 +13,7 @@
  * classic record locks vanish as soon as anything in the process closes the file, and robust mutexes belong to a thread.
  * A process that was stopped for longer than its lease finds that out at its next tick and takes a new slot.
  *
- * One thread at a time (struct pace holds its mutex). Nothing here blocks, but for up to a second in open and close, when
+ * One thread at a time (struct pace holds its mutex), but for turns. Nothing here blocks, but for up to a second in open and close, when
  * another process of the same user holds the file's lock: so neither is called with a transport's lock held.
  */
 #ifndef TRIBUTARY_TRANSPORT_PACE_ARBITER_H
@@ -61,6 +61,15 @@ struct pace_arbiter_others pace_arbiter_look(struct pace_arbiter *arbiter, uint6
 /* Adds to what this process has received; the sum over all processes, for the host's rate. */
 void pace_arbiter_count_delivered(struct pace_arbiter *arbiter, uint64_t bytes);
 uint64_t pace_arbiter_delivered(const struct pace_arbiter *arbiter);
+/*
+ * The turn to try something on the way to that host, which would disturb what another process tries: true if this process has
+ * it now, for PACE_ARBITER_TURN_NS. The owner keeps it by asking again. Another one gets it when it has ended, by the clock or
+ * by pace_arbiter_turn_leave; after rested_ns more if it has looked at nothing for so long itself, as the owner may have
+ * rested, too. Without an arbiter (NULL), and beyond 64 hosts, each process has its turn. No lock, no system call; any thread.
+ */
+#define PACE_ARBITER_TURN_NS 100000000ULL
+bool pace_arbiter_turn_take(struct pace_arbiter *arbiter, uint64_t host, uint64_t rested_ns, uint64_t now_ns);
+void pace_arbiter_turn_leave(struct pace_arbiter *arbiter, uint64_t host);
 /* Keeps the own slot, frees those of processes that are gone. */
 void pace_arbiter_tick(struct pace_arbiter *arbiter, uint64_t now_ns);
 /* Processes that hold a slot and are not stale, this one among them. */

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 /* "tribpac" and the version of the layout; the version is in the name too, so that two versions do not meet. */
-#define MAGIC       0x7472696270616303ULL
-#define NAME_PREFIX "tributary-pace3-"
+#define MAGIC       0x7472696270616304ULL
+#define NAME_PREFIX "tributary-pace4-"
 
 enum {
 	LOCK_TRIES = 1000, /* of 1 ms: many may come at once to a machine that is busy with other things */

@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-enum { PACE_ARBITER_NAME_BYTES = 128, PACE_ARBITER_SLOT_BYTES = 128 };
+enum { PACE_ARBITER_NAME_BYTES = 128, PACE_ARBITER_SLOT_BYTES = 128, PACE_ARBITER_TURNS = 64 };
 
 /* A free slot has owner 0. All fields but the owner's word are written by the owner alone, or by who frees the slot. */
 struct pace_arbiter_slot {
@@ -29,14 +29,23 @@ struct pace_arbiter_slot {
 	_Atomic uint64_t source;  /* the one host that the owner hears of; PACE_ARBITER_SEVERAL, or 0: none yet */
 };
 
+/* Of the processes that send to a host one at a time has the turn (pace_arbiter_turn_take). */
+struct pace_arbiter_turn {
+	_Atomic uint64_t host;  /* 0: nobody's yet; never changes again */
+	_Atomic uint64_t lease; /* until when, in ms of the monotonic clock, and in the low 24 bits the owner; 0: free */
+};
+
 struct pace_arbiter_shared {
 	_Atomic uint64_t magic;
 	_Atomic uint32_t generation; /* changes when a slot is taken or freed */
 	_Atomic uint32_t high;       /* slots that were ever used: the others need no look */
 	struct pace_arbiter_slot slots[PACE_ARBITER_SLOTS];
+	struct pace_arbiter_turn turns[PACE_ARBITER_TURNS];
 };
 _Static_assert(sizeof(struct pace_arbiter_slot) == PACE_ARBITER_SLOT_BYTES, "a slot has its own cache lines");
-_Static_assert(sizeof(struct pace_arbiter_shared) == PACE_ARBITER_SLOT_BYTES * (PACE_ARBITER_SLOTS + 1), "layout");
+_Static_assert(sizeof(struct pace_arbiter_shared) ==
+		       PACE_ARBITER_SLOT_BYTES * (PACE_ARBITER_SLOTS + 1) + PACE_ARBITER_TURNS * 16,
+	       "layout");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics work between processes");
 
 struct pace_arbiter_file {

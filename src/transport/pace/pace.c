@@ -20,8 +20,7 @@ enum {
 	LOOPS_IN_STALL = 8,
 	LATE_WAKES = 16,
 };
-#define STALL_LEAST_NS \
-	(20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
+#define STALL_LEAST_NS       (20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's time-out */
 #define POLL_NS              (2 * NS_PER_MS)
 /* How late a host with more threads than cores may be with what it was granted; docs/design/transport.md, "Late hosts". */
 #define LATE_NS              (8 * NS_PER_MS)
@@ -286,8 +285,7 @@ static void run(struct pace *pace)
 					    min_u64(granter->waiting_count, FLOWS_IN_SHARE));
 	if (pace_granter_may_give(granter)) {
 		if (pace->arbiter) {
-			room = budget_bytes > granter->outstanding_bytes ? budget_bytes - granter->outstanding_bytes
-									 : 0;
+			room = less_u64(budget_bytes, granter->outstanding_bytes);
 			if (!granter->outstanding_bytes)
 				room = max_u64(room, granter->quantum_bytes);
 			give(pace, pace_arbiter_reserve(pace->arbiter, granter->outstanding_bytes, room, budget_bytes,
@@ -311,7 +309,6 @@ static void open_arbiter(struct pace *pace, const struct pace_options *options)
 
 	if (pace_arbiter_open(options->arbiter_directory, options->device_name, &pace->arbiter, &diag) == 0)
 		return;
-	pace->arbiter = NULL;
 	log_info(LOG_NET, "pace: %s: the arbiter in %s cannot be had (%s): this process paces by itself",
 		 options->device_name, options->arbiter_directory, diag.text);
 }
@@ -328,12 +325,9 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	pace->port_Bps = options->port_Bps;
 	pace->most_budget_bytes = options->most_budget_bytes ? options->most_budget_bytes : PACE_BUDGET_MAX_BYTES;
 	atomic_init(&pace->poll_due_ns, NEVER);
-	atomic_init(&pace->flight_bytes, 0);
-	atomic_init(&pace->flight_lasts, false);
 	atomic_init(&pace->flight_spread, 1);
 	atomic_init(&pace->one_sender, !options->enabled);
 	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_BYTES);
-	atomic_init(&pace->alone_host, 0);
 	if (options->enabled && options->device_name)
 		open_arbiter(pace, options);
 	pace->fixed_budget_bytes = options->fixed_budget_bytes;
@@ -350,6 +344,11 @@ void pace_free(struct pace *pace)
 	pace_arbiter_close(pace->arbiter);
 	pthread_mutex_destroy(&pace->lock);
 	sys_free(pace);
+}
+
+struct pace_arbiter *pace_arbiter_of(struct pace *pace)
+{
+	return pace ? pace->arbiter : NULL;
 }
 
 void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns)

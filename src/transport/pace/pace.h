@@ -67,6 +67,8 @@ struct pace_options {
  */
 int pace_new(const struct pace_options *options, struct pace **ret);
 void pace_free(struct pace *pace);
+/* For pace_arbiter_turn_take and pace_arbiter_turn_leave alone. NULL: there is none; of NULL, too. */
+struct pace_arbiter *pace_arbiter_of(struct pace *pace);
 
 /* Both sides have posted this message (zeroed before, but for its sender): grants what is possible, to it or to older ones. */
 void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns);

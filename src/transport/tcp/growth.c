@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/sys.h"
+#include "transport/pace/arbiter.h"
 #include "transport/tcp/dial.h"
 
 #include <fcntl.h>
@@ -20,7 +21,6 @@
 #define STEP_NS         (4 * NS_PER_MS)
 /* Nobody looked for longer: what happened meanwhile is not known. */
 #define LOOK_MOST_NS    (8 * NS_PER_MS)
-#define TURN_NS         (100 * NS_PER_MS)
 enum {
 	ETHERNET_BYTES = 38, /* of each packet on the wire: preamble, header, checksum, gap */
 	COUNTED_BYTES = 14,  /* of these the port's counter has the header */
@@ -303,6 +303,33 @@ static uint32_t ready_of(const struct tcp_connection *connection)
 	return ready;
 }
 
+/* Among the connections of this process, and among the processes of the host. */
+static bool has_turn(const struct tcp_connection *connection, const struct tcp_streams_sample *sample)
+{
+	struct tcp_growth_way *way = connection->s.growth.way;
+
+	/* Who rested has not seen whether the other one did. */
+	if (!connection->s.growth.answer.turn || (way->holder && way->holder != connection->id &&
+						  sample->now_ns <= way->until_ns + sample->rested_ns))
+		return false;
+	way->holder = 0;
+	if (!pace_arbiter_turn_take(pace_arbiter_of(connection->s.pace), way->host, sample->rested_ns, sample->now_ns))
+		return false;
+	way->holder = connection->id;
+	way->until_ns = sample->now_ns + PACE_ARBITER_TURN_NS;
+	return true;
+}
+
+static void leave_turn(const struct tcp_connection *connection)
+{
+	struct tcp_growth_way *way = connection->s.growth.way;
+
+	if (connection->s.growth.answer.turn || way->holder != connection->id)
+		return;
+	way->holder = 0;
+	pace_arbiter_turn_leave(pace_arbiter_of(connection->s.pace), way->host);
+}
+
 static void step(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_growth *growth = &connection->s.growth;
@@ -322,21 +349,14 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	else
 		growth->port_bytes = 0;
 	pthread_mutex_lock(&ways->lock);
-	/* Who rested has not seen whether the other one did. */
-	if (growth->answer.turn &&
-	    (!way->holder || way->holder == connection->id || now_ns > way->until_ns + sample->rested_ns)) {
-		way->holder = connection->id;
-		way->until_ns = now_ns + TURN_NS;
-	}
-	sample->turn = way->holder == connection->id;
+	sample->turn = has_turn(connection, sample);
 	tcp_growth_memory_recall(ways->memory, &way->recall, &way->way);
 	tcp_streams_step(&growth->streams, &way->way, sample, &growth->answer);
 	tcp_growth_memory_note(ways->memory, &way->recall, &way->way);
 	if (growth->answer.turn)
 		tcp_growth_memory_ask(ways->memory, &way->recall, &connection->transport->interfaces[way->interface],
 				      &connection->streams[1].peer);
-	if (!growth->answer.turn && way->holder == connection->id)
-		way->holder = 0;
+	leave_turn(connection);
 	pthread_mutex_unlock(&ways->lock);
 	memset(sample, 0, sizeof(*sample));
 	growth->stepped_ns = now_ns;

@@ -71,7 +71,7 @@ static void the_file_of_the_pace_is_waited_for_without_the_lock(void **state)
 	params_defaults(&params);
 	snprintf(device->name, sizeof(device->name), "test%d", (int)getpid());
 	assert_int_equal(stat("/proc/self/ns/net", &st), 0);
-	snprintf(path, sizeof(path), "/dev/shm/tributary-pace3-%u-%llu-%s", (unsigned)process_user(),
+	snprintf(path, sizeof(path), "/dev/shm/tributary-pace4-%u-%llu-%s", (unsigned)process_user(),
 		 (unsigned long long)st.st_ino, device->name);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "support/random.h"
 #include "support/runtime.h"
+#include "transport/pace/arbiter.h"
 #include "transport/tcp/dial.h"
 
 #include <setjmp.h>
@@ -122,12 +123,88 @@ static void what_is_not_wanted_any_more_joins_all_the_same(void **state)
 	transport_tcp.close(transport);
 }
 
+enum { HOST = 77 };
+
+/* To a host of which nothing is known, on a port that is never full. */
+static void growth_begin(struct link *link)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)link->sender;
+
+	pthread_mutex_lock(&connection->lock);
+	connection->s.host = HOST;
+	tcp_growth_init(connection);
+	connection->s.growth.port_Bps = 0;
+	pthread_mutex_unlock(&connection->lock);
+	assert_non_null(connection->s.growth.way);
+}
+
+/* A step of the connection's that other processes see. */
+static bool has_turn(struct link *link, struct pace_arbiter *other)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)link->sender;
+	const struct tcp_growth *growth = &connection->s.growth;
+	bool tries;
+
+	pthread_mutex_lock(&connection->lock);
+	tries = growth->streams.state >= TCP_STREAMS_BASE;
+	assert_true(!tries || growth->way->holder == connection->id);
+	/* Before its lease ends. */
+	assert_int_equal(tries && pace_arbiter_turn_take(other, HOST, 0, growth->way->until_ns), 0);
+	pthread_mutex_unlock(&connection->lock);
+	return tries;
+}
+
+static bool is_queued(struct link *link)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)link->sender;
+	enum tcp_streams_state state;
+
+	pthread_mutex_lock(&connection->lock);
+	state = connection->s.growth.streams.state;
+	assert_in_range(state, TCP_STREAMS_SETTLED, TCP_STREAMS_QUEUED);
+	pthread_mutex_unlock(&connection->lock);
+	return state == TCP_STREAMS_QUEUED;
+}
+
+/* Its connection tries nothing while another process of the host does. */
+static void another_process_s_turn_is_waited_for(void **state)
+{
+	struct transport *transport = conversation_transport(0);
+	const struct tcp_transport *tcp = (const struct tcp_transport *)transport;
+	const uint64_t deadline_ns = runtime_deadline_ns(60000);
+	struct pace_arbiter *other;
+	unsigned queued = 0;
+	struct link link;
+	struct diag diag;
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	growth_begin(&link);
+	assert_int_equal(pace_arbiter_open(tcp->params->shared_dir, tcp->devices.list[0].name, &other, &diag), 0);
+	while (queued < 20) {
+		/* Its lease ends so late that no stall of this process lets it end. */
+		assert_true(pace_arbiter_turn_take(other, HOST, 0, clock_now_ns() + 9 * NS_PER_S));
+		assert_int_equal(link_exchange(&link, 8 << 20, queued), 0);
+		queued += is_queued(&link);
+		assert_false(runtime_past(deadline_ns));
+	}
+	pace_arbiter_turn_leave(other, HOST);
+	while (!has_turn(&link, other)) {
+		assert_int_equal(link_exchange(&link, 1 << 20, 1), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	pace_arbiter_close(other);
+	link_close(&link);
+	transport_tcp.close(transport);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(streams_that_come_and_go_lose_nothing),
 		cmocka_unit_test(what_is_not_wanted_any_more_joins_all_the_same),
 		cmocka_unit_test(new_streams_leave_descriptors),
+		cmocka_unit_test(another_process_s_turn_is_waited_for),
 	};
 
 	(void)argc;
