@@ -5,14 +5,9 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/sys.h"
-#include "transport/pace/arbiter.h"
-#include "transport/pace/estimator.h"
-#include "transport/pace/fanout.h"
-#include "transport/pace/flight.h"
+#include "transport/pace/internal.h"
 
 #include <errno.h>
-#include <pthread.h>
-
 enum {
 	DEFAULT_QUANTUM_BYTES = 32 << 10,
 	GRANTS_IN_BUDGET = 4, /* for each waiting flow: enough to share it, few enough to keep messages rare */
@@ -33,43 +28,6 @@ enum {
  */
 #define UNSCHEDULED_EPOCH_NS (5 * NS_PER_S)
 enum { UNSCHEDULED_KNOWN = 64, UNSCHEDULED_LEAST_BYTES = 2 * 1448 };
-
-struct pace {
-	pthread_mutex_t lock;
-	bool enabled;
-	uint64_t fixed_budget_bytes, most_budget_bytes, port_Bps;
-	uint64_t path_ns; /* the least that a kernel has measured; 0: none */
-	struct pace_granter granter;
-	struct pace_estimator estimator;
-	struct pace_arbiter *arbiter; /* NULL: none */
-	struct pace_window window;
-	uint64_t limited_ns;       /* as the window's, since the beginning */
-	uint64_t event_ns;         /* the last time the pool was looked at */
-	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
-	struct pace_arbiter_others others; /* as they were when the pool was last looked at */
-	uint64_t message_ns;               /* when the last message came or ended */
-	unsigned senders;                  /* that have messages coming */
-	unsigned spread;                   /* of the last message's sender whose was more than one */
-	bool spread_by_turns;              /* that was its `spread`, not its `hosts` */
-	uint64_t spread_ns;
-	struct pace_flight flight;
-	/* Free where there is no connection. Who comes when none is free shares the last one. */
-	struct {
-		uint64_t id;
-		unsigned connections, sending; /* sending: connections with messages coming */
-	} hosts[PACE_HOSTS_MAX];
-	unsigned hosts_connected, hosts_sending;
-	unsigned hosts_most, hosts_most_before; /* that were sending at a time: in this epoch, in the last */
-	uint64_t messages, hosts_epoch_ns, hosts_epoch_messages; /* in all; when the epoch began, and after how many */
-	_Atomic uint64_t unscheduled_bytes;                      /* read without the lock */
-	_Atomic uint64_t alone_host;                             /* the same; 0: there is none */
-	_Atomic uint64_t poll_due_ns, flight_bytes;              /* the same */
-	_Atomic bool flight_lasts, one_sender;                   /* the same */
-	_Atomic bool compete;                                    /* the same: several hosts sent lately */
-	_Atomic unsigned flight_spread;                          /* of senders whose own is not known; the same */
-	_Atomic uint64_t sends_ns; /* when this process last sent a long message; the same */
-	struct pace_fanout fanout;
-};
 
 static unsigned spread_of(const struct pace_sender *sender)
 {
@@ -160,6 +118,7 @@ static void account(struct pace *pace, uint64_t now_ns)
 		return;
 	}
 	window->busy_ns += passed_ns;
+	pace_port_pass(&pace->port, passed_ns);
 	if (!pace->granter.waiting_count)
 		return;
 	window->limited_ns += passed_ns;
@@ -279,6 +238,7 @@ static void run(struct pace *pace)
 	atomic_store_explicit(&pace->one_sender, one_sender_alone(pace) && processes(pace) == 1, memory_order_relaxed);
 	budget_bytes = budget(pace);
 	flight_look(pace);
+	pace_turn_look(pace);
 	if (granter->waiting_count)
 		pace_granter_resize(granter, budget_bytes,
 				    budget_bytes / processes(pace) / GRANTS_IN_BUDGET /
@@ -328,6 +288,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	atomic_init(&pace->flight_spread, 1);
 	atomic_init(&pace->one_sender, !options->enabled);
 	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_BYTES);
+	pace_port_init(&pace->port, options->port_Bps);
 	if (options->enabled && options->device_name)
 		open_arbiter(pace, options);
 	pace->fixed_budget_bytes = options->fixed_budget_bytes;
@@ -385,6 +346,8 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 	}
 	pace->messages++;
 	pace->message_ns = pace->event_ns;
+	if (sender && !sender->coming_count)
+		pace_port_turns(&pace->port, sender, pace->event_ns);
 	if (sender && sender->coming_count++ == 0) {
 		pace->senders++;
 		pace->hosts_sending += pace->hosts[sender->place].sending++ == 0;
@@ -393,8 +356,9 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 	pthread_mutex_unlock(&pace->lock);
 }
 
-static void count_bytes(struct pace *pace, uint64_t bytes)
+static void count_bytes(struct pace *pace, struct pace_sender *sender, uint64_t bytes)
 {
+	pace_port_came(&pace->port, sender, bytes, pace->event_ns);
 	pace->window.bytes += bytes;
 	if (pace->arbiter)
 		pace_arbiter_count_delivered(pace->arbiter, bytes);
@@ -407,7 +371,7 @@ void pace_came(struct pace *pace, uint64_t bytes, uint64_t now_ns)
 	pthread_mutex_lock(&pace->lock);
 	account(pace, now_ns);
 	if (pace->granter.outstanding_bytes) /* else their time is not counted either */
-		count_bytes(pace, bytes);
+		count_bytes(pace, NULL, bytes);
 	pthread_mutex_unlock(&pace->lock);
 }
 
@@ -418,7 +382,7 @@ void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t by
 	pthread_mutex_lock(&pace->lock);
 	account(pace, now_ns);
 	pace_granter_delivered(&pace->granter, &message->flow, bytes, now_ns);
-	count_bytes(pace, bytes);
+	count_bytes(pace, message->sender, bytes);
 	if (message->grant_sent_ns && message->flow.delivered_bytes > message->sample_offset_bytes) {
 		if (now_ns > message->grant_sent_ns)
 			pace_estimator_loop(&pace->estimator, now_ns - message->grant_sent_ns);
@@ -437,6 +401,8 @@ void pace_remove(struct pace *pace, struct pace_message *message)
 	if (message->flow.listed) {
 		account(pace, pace->event_ns);
 		pace_granter_remove(&pace->granter, &message->flow);
+		if (message->sender && message->sender->coming_count == 1)
+			pace_port_turns(&pace->port, message->sender, pace->event_ns);
 		if (message->sender && --message->sender->coming_count == 0) {
 			pace->senders--;
 			pace->hosts_sending -= --pace->hosts[message->sender->place].sending == 0;
@@ -534,6 +500,7 @@ void pace_join(struct pace *pace, struct pace_sender *sender)
 		pace->hosts[sender->place].id = sender->host;
 		pace->hosts_connected++;
 	}
+	pace_port_join(&pace->port, sender);
 	unscheduled_look(pace);
 	pthread_mutex_unlock(&pace->lock);
 }
@@ -551,6 +518,8 @@ void pace_leave(struct pace *pace, struct pace_sender *sender)
 	pthread_mutex_lock(&pace->lock);
 	if (!--pace->hosts[sender->place].connections)
 		pace->hosts_connected--;
+	pace_port_leave(&pace->port, sender, pace->event_ns);
+	pace_turn_look(pace);
 	unscheduled_look(pace);
 	pthread_mutex_unlock(&pace->lock);
 }

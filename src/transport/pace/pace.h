@@ -12,6 +12,7 @@
 #define TRIBUTARY_TRANSPORT_PACE_PACE_H
 
 #include "transport/pace/granter.h"
+#include "transport/pace/port.h"
 
 #include <stdatomic.h>
 
@@ -27,17 +28,6 @@
 enum { PACE_HOSTS_MAX = 64 }; /* that are told apart */
 
 struct pace;
-
-/* One sender: a connection's other end. Zeroed but for its host; it outlives its messages. */
-struct pace_sender {
-	uint64_t host;   /* set by the caller before pace_join; 0: not known */
-	unsigned spread; /* set by the caller: hosts among which it takes turns, as aggregation does; 0, 1: not known */
-	unsigned
-		hosts; /* the same: that it sends to by its own word, as in an AlltoAll; counts where `spread` does not */
-	unsigned place;        /* private: of its host, among PACE_HOSTS_MAX */
-	unsigned coming_count; /* private: its messages that were added and not removed */
-	uint64_t held_bytes;   /* private: what it was granted and has not delivered, while it sends to several hosts */
-};
 
 struct pace_message {
 	struct pace_flow flow;          /* under the pace's mutex; first, so that a flow is its message */
@@ -94,6 +84,14 @@ unsigned pace_hosts_sent_to(struct pace *pace);
 bool pace_has_one_sender(struct pace *pace);
 /* Several hosts have sent messages at a time lately. Cheap, no lock. */
 bool pace_hosts_compete(struct pace *pace);
+/*
+ * A sender of those that compete asks for the port's turn, or does so no more, or has so many
+ * streams now. Who has it is told what becomes of the others. Between pace_join and pace_leave.
+ */
+void pace_want_turn(struct pace *pace, struct pace_sender *sender, bool wants, unsigned streams, uint64_t now_ns);
+bool pace_has_turn(struct pace *pace, const struct pace_sender *sender); /* cheap, no lock */
+bool pace_is_full(struct pace *pace);                                    /* the port; cheap, no lock */
+struct pace_port_others pace_others(struct pace *pace, uint64_t now_ns);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
 void pace_join(struct pace *pace, struct pace_sender *sender);
 void pace_leave(struct pace *pace, struct pace_sender *sender);

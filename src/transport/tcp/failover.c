@@ -277,7 +277,10 @@ int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint3
 
 struct tcp_frame tcp_failover_heartbeat(const struct tcp_connection *connection)
 {
-	return (struct tcp_frame){ .type = TCP_FRAME_HEARTBEAT, .message = connection->changes, .value = connection->active };
+	return (struct tcp_frame){ .type = TCP_FRAME_HEARTBEAT,
+				   .message = connection->changes,
+				   .value = connection->active,
+				   .tag = connection->s.growth.asks };
 }
 
 static void beat(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)

@@ -3,6 +3,8 @@
  * What a receiver tells the sender: how much may come unscheduled, grants, what is done, what the window holds. It is
  * state, not events: a flush says what is new in it, and after the loss of a stream everything is said again.
  */
+#include "base/clock.h"
+#include "base/minmax.h"
 #include "transport/tcp/tcp.h"
 
 /* Several streams: the sender balances them by what is acknowledged. */
@@ -10,6 +12,7 @@ enum {
 	ACK_BYTES = 64 << 10,
 	ACK_FRAME_BYTES = 128, /* of a stream that has no frame under way: with few control messages it may wait for a beat */
 };
+#define PORT_NS (4 * NS_PER_MS) /* what a trial does to others; a sender's step */
 
 _Static_assert(PACE_UNSCHEDULED_ALONE_BYTES <= TCP_UNSCHEDULED_WINDOW / 2 &&
 		       TCP_UNSCHEDULED_UNPACED <= TCP_UNSCHEDULED_WINDOW / 2,
@@ -58,7 +61,8 @@ static bool flight_is_bounded(const struct tcp_connection *connection)
 
 		if (stream->live && tcp_stream_is_wanted(connection, i) &&
 		    (!stream->flight_bytes || !stream->flight_kept ||
-				     (stream->rx_used && stream->rx_position < stream->flight_from)))
+				     (stream->rx_used && tcp_stream_is_active(connection, i) &&
+				      stream->rx_position < stream->flight_from)))
 			return false;
 	}
 	return true;
@@ -80,15 +84,62 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *primary)
 {
 	const struct tcp_frame frame = { .type = TCP_FRAME_UNSCHEDULED,
-					 .message = pace_hosts_compete(connection->r.pace),
 					 .value = unscheduled_most(connection) };
 
-	if (frame.value == connection->r.unscheduled_told && frame.message == connection->r.compete_told)
+	if (frame.value == connection->r.unscheduled_told)
 		return true;
 	if (!tell(connection, primary, frame))
 		return false;
 	connection->r.unscheduled_told = frame.value;
-	connection->r.compete_told = frame.message;
+	return true;
+}
+
+/* Without what a trial does to others. */
+static struct tcp_wire_port port_of(const struct tcp_connection *connection)
+{
+	const struct tcp_receiver *r = &connection->r;
+
+	if (!pace_hosts_compete(r->pace))
+		return (struct tcp_wire_port){ 0 };
+	return (struct tcp_wire_port){ .competes = true,
+				       .full = pace_is_full(r->pace),
+				       .turn = pace_has_turn(r->pace, &r->sender),
+				       .most = r->streams_most };
+}
+
+/* A bound that rises by less than half again is no news: it follows the port's rate. */
+static bool port_is_news(const struct tcp_receiver *r, const struct tcp_wire_port *port)
+{
+	const struct tcp_wire_port *told = &r->port_told;
+
+	return r->port_again || port->competes != told->competes || port->full != told->full || port->turn != told->turn ||
+	       (port->most ? !told->most || port->most < told->most || 2 * port->most > 3 * told->most : told->most);
+}
+
+static bool tell_port(struct tcp_connection *connection, struct tcp_stream *primary, uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+	struct tcp_frame frame = { .type = TCP_FRAME_PORT };
+	struct tcp_wire_port port = port_of(connection);
+	const bool trial_due = port.turn && clock_elapsed_ns(r->port_told_ns, now_ns) >= PORT_NS;
+
+	if (!trial_due && !port_is_news(r, &port))
+		return true;
+	if (port.turn) {
+		const struct pace_port_others others = pace_others(r->pace, now_ns);
+
+		port.measured = others.measured_ns != 0;
+		port.kept = (uint16_t)min_u64((uint64_t)(others.kept * TCP_WIRE_PORT_ALL), TCP_WIRE_PORT_KEPT_MOST);
+		port.lost = (uint32_t)min_u64((uint64_t)others.lost_Bps / TCP_WIRE_PORT_UNIT, TCP_WIRE_PORT_RATE_MOST);
+		port.each = (uint32_t)min_u64((uint64_t)others.each_Bps / TCP_WIRE_PORT_UNIT, TCP_WIRE_PORT_RATE_MOST);
+	}
+	port.number = r->port_told.number + 1;
+	tcp_wire_put_port(&port, &frame);
+	if (!tell(connection, primary, frame))
+		return false;
+	r->port_told = port;
+	r->port_told_ns = now_ns;
+	r->port_again = false;
 	return true;
 }
 
@@ -183,7 +234,8 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 	if (!primary)
 		return;
 	pace_poll(r->pace, now_ns);
-	all = tell_unscheduled(connection, primary) && tell_grants(connection, primary, now_ns);
+	all = tell_unscheduled(connection, primary) && tell_port(connection, primary, now_ns) &&
+	      tell_grants(connection, primary, now_ns);
 	later = r->done_bytes && !r->control_pending && !tcp_stream_has_unsent(primary);
 	all = all && (later || tell_done(connection, primary)) && tell_window(connection, primary) &&
 	      tell_positions(connection, primary);
@@ -216,6 +268,7 @@ void tcp_receiver_retell(struct tcp_connection *connection)
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		connection->streams[i].rx_told = 0;
 	r->unscheduled_told = UINT64_MAX;
+	r->port_again = r->port_told.competes;
 	r->window_again = r->control_pending = true;
 }
 
@@ -247,7 +300,8 @@ bool tcp_receiver_waits_for_grant(struct tcp_connection *connection)
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
 {
 	const struct tcp_receiver *r = &connection->r;
+	const struct tcp_wire_port port = port_of(connection);
 
 	return r->control_pending || r->window_due || r->coming || connection->active_count > 1 ||
-	       unscheduled_most(connection) != r->unscheduled_told || pace_hosts_compete(r->pace) != r->compete_told;
+	       unscheduled_most(connection) != r->unscheduled_told || port_is_news(r, &port);
 }

@@ -259,16 +259,13 @@ static bool may_change(const struct tcp_connection *connection, uint64_t active)
 	return active >> connection->stream_count == 0;
 }
 
-bool tcp_growth_use(struct tcp_connection *connection, uint64_t active, uint64_t now_ns)
+/* The set of streams and the wish for a turn. On all that are not full of data, so the receiver reads it soon on one of them. */
+static void tell(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_frame frame;
 
-	if (!may_change(connection, active))
-		return false;
-	tcp_connection_use(connection, active);
 	connection->changes++;
 	frame = tcp_failover_heartbeat(connection);
-	/* On all that are not full of data, so the receiver reads it soon on one of them. */
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
@@ -277,6 +274,14 @@ bool tcp_growth_use(struct tcp_connection *connection, uint64_t active, uint64_t
 		tcp_stream_queue(stream, &frame, NULL);
 		tcp_stream_flush(stream, true, now_ns);
 	}
+}
+
+bool tcp_growth_use(struct tcp_connection *connection, uint64_t active, uint64_t now_ns)
+{
+	if (!may_change(connection, active))
+		return false;
+	tcp_connection_use(connection, active);
+	tell(connection, now_ns);
 	return true;
 }
 
@@ -303,14 +308,23 @@ static uint32_t ready_of(const struct tcp_connection *connection)
 	return ready;
 }
 
-/* Among the connections of this process, and among the processes of the host. */
+/* What one host gains may be another's loss: where several send, it has the receiver's turn first. */
+static bool wants_turn(const struct tcp_connection *connection)
+{
+	const struct tcp_wire_port *port = &connection->s.port;
+
+	return connection->s.growth.answer.turn && (!port->competes || port->turn);
+}
+
+/* Among the connections of this process, the processes of the host, and hosts that compete. */
 static bool has_turn(const struct tcp_connection *connection, const struct tcp_streams_sample *sample)
 {
 	struct tcp_growth_way *way = connection->s.growth.way;
 
+	if (!wants_turn(connection))
+		return false;
 	/* Who rested has not seen whether the other one did. */
-	if (!connection->s.growth.answer.turn || (way->holder && way->holder != connection->id &&
-						  sample->now_ns <= way->until_ns + sample->rested_ns))
+	if (way->holder && way->holder != connection->id && sample->now_ns <= way->until_ns + sample->rested_ns)
 		return false;
 	way->holder = 0;
 	if (!pace_arbiter_turn_take(pace_arbiter_of(connection->s.pace), way->host, sample->rested_ns, sample->now_ns))
@@ -324,10 +338,21 @@ static void leave_turn(const struct tcp_connection *connection)
 {
 	struct tcp_growth_way *way = connection->s.growth.way;
 
-	if (connection->s.growth.answer.turn || way->holder != connection->id)
+	if (wants_turn(connection) || way->holder != connection->id)
 		return;
 	way->holder = 0;
 	pace_arbiter_turn_leave(pace_arbiter_of(connection->s.pace), way->host);
+}
+
+static void add_receiver(const struct tcp_wire_port *port, struct tcp_streams_sample *sample)
+{
+	sample->competes = port->competes;
+	sample->receiver_full = port->full;
+	sample->most = port->most;
+	sample->others = (struct tcp_streams_others){ .measured = port->measured,
+						      .kept = (double)port->kept / TCP_WIRE_PORT_ALL,
+						      .lost_Bps = (double)port->lost * TCP_WIRE_PORT_UNIT,
+						      .each_Bps = (double)port->each * TCP_WIRE_PORT_UNIT };
 }
 
 static void step(struct tcp_connection *connection, uint64_t now_ns)
@@ -342,8 +367,7 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	sample->path_ns = connection->streams[1].path_ns;
 	sample->port_Bps = growth->port_Bps;
 	sample->ready = ready_of(connection);
-	/* What one host gains may be another's loss, and their streams more than the receiver's port has room for. */
-	sample->most = connection->s.competes ? 1 : 0;
+	add_receiver(&connection->s.port, sample);
 	if (growth->answer.detailed)
 		add_details(connection);
 	else
@@ -383,4 +407,10 @@ void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
 		tcp_failover_restore_primary(connection);
 	else if (clock_elapsed_ns(growth->stepped_ns, now_ns) >= STEP_NS)
 		step(connection, now_ns);
+	/* The turn is given back with the streams that it leaves. */
+	if (growth->asks != (growth->answer.turn && connection->s.port.competes) &&
+	    streams_of(growth->answer.active) == connection->active) {
+		growth->asks = !growth->asks;
+		tell(connection, now_ns);
+	}
 }

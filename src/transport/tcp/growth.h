@@ -47,6 +47,7 @@ struct tcp_growth {
 	struct tcp_streams_sample sample; /* since the last step */
 	uint64_t looked_ns, stepped_ns;
 	bool waited; /* at the last look */
+	bool asks;   /* the receiver for its port's turn, as it was told */
 	unsigned said; /* streams in the last line of the log */
 	uint64_t port_bytes; /* at the last detailed sample; 0: there is none */
 	uint64_t port_Bps; /* nominal payload; 0: not known */

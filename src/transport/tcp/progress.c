@@ -110,7 +110,8 @@ void tcp_connection_progress(struct tcp_connection *connection)
 
 		if (!idle && !tcp_stream_is_wanted(connection, i))
 			continue;
-		if (stream->live && (all || i == connection->hot || (spread && tcp_stream_is_active(connection, i))) &&
+		if (stream->live &&
+		    (all || i == connection->hot || stream->rx_left || (spread && tcp_stream_is_active(connection, i))) &&
 		    (all || !may_skip(connection, stream)))
 			read_stream(connection, stream);
 	}

@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
@@ -150,6 +151,16 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
 	return -EMSGSIZE;
 }
 
+/* The sender is told how many streams that bound has room for. */
+static void note_streams_most(struct tcp_connection *connection, uint64_t bytes)
+{
+	const struct tcp_stream *primary = tcp_connection_primary(connection);
+	const uint64_t least = bytes && primary ? tcp_socket_window_least(primary->fd) : 0;
+
+	connection->r.flight_bytes = bytes;
+	connection->r.streams_most = least ? (uint8_t)max_u64(min_u64(bytes / least, TCP_STREAMS_RAIL_MAX), 1) : 0;
+}
+
 /*
  * The kernel's own tuning of the receive buffer lifts the bound now and then, so it is set again whenever a window of
  * bytes has come, and at the end of a message: the next one may come unscheduled.
@@ -157,8 +168,11 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
 static void bound_flight(struct tcp_connection *connection, const struct tcp_message *message)
 {
 	const bool ends = message->received == message->size;
-	uint64_t bytes = pace_flight(connection->r.pace, &connection->r.sender) / tcp_data_streams(connection);
+	const uint64_t all_bytes = pace_flight(connection->r.pace, &connection->r.sender);
+	uint64_t bytes = all_bytes / tcp_data_streams(connection);
 
+	if (all_bytes != connection->r.flight_bytes)
+		note_streams_most(connection, all_bytes);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
@@ -526,15 +540,21 @@ static void bye_arrived(struct tcp_connection *connection, struct tcp_stream *st
 }
 
 /* Which streams carry bytes. It comes on several streams, in any order. */
-static int active_arrived(struct tcp_connection *connection, const struct tcp_frame *frame)
+static int active_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
+	struct tcp_receiver *r = &connection->r;
+
 	if ((int32_t)(frame->message - connection->changes) <= 0)
 		return 0;
 	if (!frame->value || frame->value >> (connection->stream_count - 1) >> 1)
 		return -EPROTO;
 	connection->changes = frame->message;
-	connection->wanted = 3 | frame->value;
+	if (frame->value != connection->active) /* what the old ones still bring is read, too */
+		connection->wanted = 3 | frame->value | connection->active;
 	tcp_connection_use(connection, frame->value);
+	if (r->wants_turn || frame->tag)
+		pace_want_turn(r->pace, &r->sender, frame->tag, tcp_data_streams(connection), now_ns);
+	r->wants_turn = frame->tag;
 	return 0;
 }
 
@@ -551,7 +571,7 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 	case TCP_FRAME_RTS:
 		return rts_arrived(connection, frame, now_ns);
 	case TCP_FRAME_HEARTBEAT:
-		return active_arrived(connection, frame);
+		return active_arrived(connection, frame, now_ns);
 	case TCP_FRAME_SUSPECT: /* read.c */
 		return 0;
 	case TCP_FRAME_BYE:

@@ -537,7 +537,10 @@ int tcp_sender_frame(struct tcp_connection *connection, const struct tcp_frame *
 		return done_arrived(connection, frame);
 	case TCP_FRAME_UNSCHEDULED:
 		tcp_sender_may_begin(connection, frame->value);
-		connection->s.competes = frame->message != 0;
+		return 0;
+	case TCP_FRAME_PORT:
+		if ((int32_t)(frame->message - connection->s.port.number) > 0)
+			tcp_wire_get_port(frame, &connection->s.port);
 		return 0;
 	case TCP_FRAME_WINDOW_LOW:
 	case TCP_FRAME_WINDOW_HIGH:

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/tcp/route.h"
 #include "transport/tcp/tcp.h"
@@ -61,17 +62,21 @@ void tcp_socket_pace(int fd, uint64_t rate_Bps)
 		setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &none, sizeof(none));
 }
 
-uint64_t tcp_socket_window(int fd, uint64_t bytes)
+uint64_t tcp_socket_window_least(int fd)
 {
-	int segment_bytes = 0, clamp_bytes = bytes < TCP_WINDOW_NO_BOUND ? (int)bytes : TCP_WINDOW_NO_BOUND;
+	int segment_bytes = 0;
 	socklen_t length = sizeof(segment_bytes);
 
+	return getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, &length) < 0 ? 0 : 2 * (uint64_t)segment_bytes;
+}
+
+uint64_t tcp_socket_window(int fd, uint64_t bytes)
+{
+	int clamp_bytes = TCP_WINDOW_NO_BOUND;
+
 	/* Below two segments every one would wait for a delayed acknowledgement. */
-	if (bytes && !getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, &length) &&
-	    clamp_bytes < 2 * segment_bytes)
-		clamp_bytes = 2 * segment_bytes;
-	if (!bytes)
-		clamp_bytes = TCP_WINDOW_NO_BOUND;
+	if (bytes)
+		clamp_bytes = (int)min_u64(max_u64(bytes, tcp_socket_window_least(fd)), TCP_WINDOW_NO_BOUND);
 	setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp_bytes, sizeof(clamp_bytes));
 	return (uint64_t)clamp_bytes;
 }

@@ -122,7 +122,7 @@ static unsigned most_streams(const struct tcp_streams_sample *sample)
 static bool wants_more(const struct tcp_streams *streams, const struct tcp_streams_way *way,
 		       const struct tcp_streams_sample *sample)
 {
-	return streams->need_ns >= NEED_NS && sample->now_ns >= way->more_after_ns &&
+	return streams->need_ns >= NEED_NS && sample->now_ns >= way->more_after_ns && !sample->receiver_full &&
 	       tcp_streams_count(streams->active) < most_streams(sample);
 }
 
@@ -141,6 +141,8 @@ static void adopt(struct tcp_streams *streams, const struct tcp_streams_way *way
 {
 	uint32_t found = way->found, active;
 
+	if (found > tcp_streams_count(streams->open) && sample->receiver_full)
+		found = 0;
 	if (found > tcp_streams_count(streams->open) && streams->need_ns >= NEED_NS / 2)
 		streams->open = enlarged(streams->open, found);
 	else if (found)
@@ -223,6 +225,8 @@ static uint64_t count_to_try(const struct tcp_streams *streams, const struct tcp
 	unsigned count = tcp_streams_count(streams->before);
 	unsigned try = count * (streams->doubled ? 4 : way->failed_more % 2 ? 3 : 2);
 
+	if (sample->competes) /* so that none gets ahead of the others, and the port is soon full */
+		try = count + (count + 1) / 2;
 	return min_u64(way->remembered > count ? way->remembered : try, most_streams(sample));
 }
 
@@ -236,7 +240,8 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 		hold_more(way, streams->open != streams->before, now_ns); /* the peer may not answer */
 		put_back(streams, now_ns);
 	} else if (!base->periods && !streams->idle) {
-		return;
+		if (sample->competes && streams->need_ns < NEED_NS / 2) /* others want the turn */
+			put_back(streams, now_ns);
 	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample)) {
 		streams->open = enlarged(streams->before, count_to_try(streams, way, sample));
 		if (is_measured(base) && !(streams->open & ~sample->ready))
@@ -268,9 +273,12 @@ static struct comparison compare(const struct tcp_streams *streams, const struct
 
 	result.gain = rate(now) / base_Bps;
 	result.old = tcp_streams_measure_rate(now, streams->before) / base_Bps;
-	result.least = fmin(GAIN, fmax(GAIN_TO_FULL, 1 + (tcp_streams_count(streams->open) - count) / count / 2));
+	result.least = fmin(now->competes ? DOUBLED : GAIN,
+			    fmax(GAIN_TO_FULL, 1 + (tcp_streams_count(streams->open) - count) / count / 2));
 	if (is_full(tcp_streams_measure_port(now), sample))
 		result.least = GAIN_TO_FULL;
+	if (tcp_streams_measure_is_fair(base, now))
+		result.old = 1;
 	return result;
 }
 
@@ -289,12 +297,14 @@ static enum result result_of_more(const struct tcp_streams *streams, const struc
 	const bool last = now->periods >= PERIODS_MOST || past_ns > TRIAL_MOST_NS;
 	const double margin = last ? 0 : 1.0 / (3 * now->periods + 1);
 	const bool kept = kept_in_all(streams, found.old) >= KEPT;
+	const bool others_lose = !tcp_streams_measure_others_kept(base, now, -margin);
 
-	if (tcp_streams_measure_emptied(base, now) &&
+	if (tcp_streams_measure_emptied(base, now) && tcp_streams_measure_others_kept(base, now, 0) &&
 	    (now->waited_ns < TCP_STREAMS_PERIOD_NS / 4 || (found.gain >= found.least && found.old >= KEPT)))
 		return RESULT_BETTER;
 	if (now->periods >= 2 && found.gain >= found.least + margin && found.old >= KEPT + margin && kept &&
-	    tcp_streams_measure_port_gained(base, now))
+	    (now->competes ? tcp_streams_measure_others_kept(base, now, margin)
+			   : tcp_streams_measure_port_gained(base, now)))
 		return RESULT_BETTER;
 	if (tcp_streams_measure_starved(base, now))
 		return RESULT_WORSE;
@@ -303,7 +313,7 @@ static enum result result_of_more(const struct tcp_streams *streams, const struc
 	if (found.gain + margin < fmin(found.least, GAIN_TO_TRIM))
 		return RESULT_WORSE;
 	if (found.gain >= GAIN_TO_TRIM &&
-	    (found.gain + margin < found.least || found.old + margin < KEPT || (last && !kept)))
+	    (found.gain + margin < found.least || found.old + margin < KEPT || (last && !kept) || others_lose))
 		return RESULT_TRIM;
 	return last ? RESULT_WORSE : RESULT_NONE;
 }
@@ -364,7 +374,7 @@ static bool noise_may_hide_loss(const struct tcp_streams *streams)
 	const double share = rate(&streams->base) / fmax(tcp_streams_measure_port(&streams->base), 1);
 	const double old = tcp_streams_count(streams->before), new = tcp_streams_count(streams->open) - old;
 
-	return share < 0.5 && old > LOSS_CLEAR * (old + share * new);
+	return !streams->trial.competes && share < 0.5 && old > LOSS_CLEAR * (old + share * new);
 }
 
 /* Without the new streams all is as before: so it was they, and not others that rested meanwhile. */
@@ -373,6 +383,7 @@ static void step_again(struct tcp_streams *streams, struct tcp_streams_way *way,
 {
 	const struct tcp_streams_measure *now = &streams->now;
 	const double slack = tcp_streams_measure_spread(now) / (2 * sqrt(now->periods + 1.0));
+	const bool competes = streams->trial.competes;
 	struct comparison found;
 
 	if (now->periods < (noise_may_hide_loss(streams) ? PERIODS_SHARED : PERIODS_AGAIN)) {
@@ -382,7 +393,7 @@ static void step_again(struct tcp_streams *streams, struct tcp_streams_way *way,
 	}
 	found = compare(streams, now, &streams->trial, sample);
 	if (found.gain + slack < found.least || kept_in_all(streams, found.old) < KEPT - slack ||
-	    found.old < KEPT - slack || !tcp_streams_measure_port_gained(now, &streams->trial)) {
+	    found.old < KEPT - slack || (!competes && !tcp_streams_measure_port_gained(now, &streams->trial))) {
 		fail_more(streams, way, sample->now_ns);
 		return;
 	}

@@ -6,6 +6,8 @@
 #include <math.h>
 
 #define EMPTIED_NS (60 * NS_PER_MS)
+#define FAIR       1.15
+#define FAIR_LOST  1.25
 
 static double rate_Bps(uint64_t bytes, uint64_t time_ns)
 {
@@ -29,6 +31,8 @@ void tcp_streams_measure_add(struct tcp_streams_measure *measure, const struct t
 	measure->port_bytes += sample->port_bytes;
 	measure->flight_bytes += sample->flight_bytes;
 	measure->flight_count += sample->flight_bytes != 0;
+	measure->competes |= sample->competes;
+	measure->others = sample->others;
 	measure->waited_ns += sample->waited_ns;
 	measure->period_ns += sample->waited_ns;
 	for (unsigned i = 0; i < TCP_STREAMS_RAIL_MAX; i++) {
@@ -107,6 +111,31 @@ bool tcp_streams_measure_port_gained(const struct tcp_streams_measure *before, c
 	double noise = fmax(port - own, 0) * spread / sqrt(after->periods + 1.0);
 
 	return gain < own / 16 || tcp_streams_measure_port(after) - port >= gain / 2 + noise;
+}
+
+static double gain_of(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after)
+{
+	return tcp_streams_measure_rate(after, TCP_STREAMS_ALL) - tcp_streams_measure_rate(before, TCP_STREAMS_ALL);
+}
+
+bool tcp_streams_measure_is_fair(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after)
+{
+	const struct tcp_streams_others *others = &after->others;
+
+	return after->competes && others->measured &&
+	       tcp_streams_measure_rate(after, TCP_STREAMS_ALL) <= FAIR * others->each_Bps &&
+	       others->lost_Bps <= FAIR_LOST * gain_of(before, after);
+}
+
+bool tcp_streams_measure_others_kept(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after,
+				     double margin)
+{
+	const struct tcp_streams_others *others = &after->others;
+
+	if ((!before->competes && !after->competes) || tcp_streams_measure_is_fair(before, after))
+		return true;
+	return others->measured && others->kept >= TCP_STREAMS_KEPT + margin &&
+	       others->lost_Bps <= fmax(gain_of(before, after), 0) / 2;
 }
 
 uint32_t tcp_streams_measure_sufficient(const struct tcp_streams_measure *before, uint32_t old_set,

@@ -17,6 +17,17 @@ enum { TCP_STREAMS_RAIL_MAX = 32 }; /* a stream is a bit of a set, and an index 
 /* Of the rate of the old streams: so much they keep, if no new one took from them. */
 #define TCP_STREAMS_KEPT      0.9
 
+/*
+ * What a trial does to others that send to the receiver's port. It knows what each of them sends
+ * while its messages come, with the old streams and now: some of them are through sooner than others.
+ */
+struct tcp_streams_others {
+	bool measured;   /* else nothing is known */
+	double kept;     /* of what they sent in such a time before */
+	double lost_Bps; /* the rest, in this connection's time */
+	double each_Bps; /* one of them, on average */
+};
+
 /* What the sender measured since the last call. Times may be late or long, all may be 0. */
 struct tcp_streams_sample {
 	uint64_t now_ns, elapsed_ns;
@@ -35,7 +46,10 @@ struct tcp_streams_sample {
 	uint64_t port_Bps;                           /* the port's payload, nominally; 0: not known. A hint. */
 	uint32_t ready;                              /* streams that are connected */
 	unsigned most; /* streams of two segments that fit into the bound in flight; 0: no bound */
-	bool turn;     /* this connection has the way's turn */
+	bool turn;     /* this connection has the way's turn, and the receiver's */
+	/* By the receiver's word: several hosts send to its port, and that is full. */
+	bool competes, receiver_full;
+	struct tcp_streams_others others; /* as far as it is known; of the present set of streams */
 	/* Only where the last answer had `detailed`. */
 	uint64_t port_bytes;          /* payload that the own port sent in elapsed_ns, of all who use it */
 };
@@ -45,6 +59,8 @@ struct tcp_streams_measure {
 	uint64_t elapsed_ns, acknowledged_bytes, port_bytes;
 	uint64_t waited_ns, waited_bytes[TCP_STREAMS_RAIL_MAX];
 	uint64_t flight_bytes, flight_count;
+	bool competes;
+	struct tcp_streams_others others;
 	unsigned
 		periods; /* of TCP_STREAMS_PERIOD_NS or a little more in which frames waited: what tells noise from change */
 	/* Private. */
@@ -72,6 +88,17 @@ bool tcp_streams_measure_emptied(const struct tcp_streams_measure *before, const
 bool tcp_streams_measure_starved(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after);
 /* What the connection gained did not come from others that use the port. In a ring it may gain nothing yet. */
 bool tcp_streams_measure_port_gained(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after);
+/*
+ * The connection has no more of the receiver's port than others have on average, and gains what
+ * they lose: so they, and the old streams, may lose.
+ */
+bool tcp_streams_measure_is_fair(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after);
+/*
+ * Others that send to the receiver's port keep 0.9 and the margin, and lose at most half of what is
+ * gained; or it is fair. Not, as long as the receiver does not say so.
+ */
+bool tcp_streams_measure_others_kept(const struct tcp_streams_measure *before, const struct tcp_streams_measure *after,
+				     double margin);
 /*
  * The old streams, and those of the new ones that suffice for what was gained. A new one that is as
  * slow as the old ones that were slowed down shares a bottleneck with them: alone it would carry

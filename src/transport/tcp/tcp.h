@@ -184,7 +184,7 @@ struct tcp_sender {
 	uint64_t next_sequence;
 	uint64_t unscheduled_most, unscheduled_open; /* bytes: what the receiver said, and what is on its way */
 	uint64_t open_bytes;                         /* of the open messages */
-	bool competes;                               /* other hosts send to the receiver, too */
+	struct tcp_wire_port port;                   /* as the receiver said last */
 	uint8_t primary;                             /* RTS and eager messages go here, in order */
 	struct tcp_window window;
 	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
@@ -218,7 +218,12 @@ struct tcp_receiver {
 	uint64_t expected_bytes;   /* granted or unscheduled, not here yet */
 	bool unpaced;              /* its peer may begin, whatever the pace holds */
 	uint64_t unscheduled_told; /* UINT64_MAX: nothing, or it is lost */
-	bool compete_told;         /* with it */
+	struct tcp_wire_port port_told;
+	bool port_again;           /* that is lost */
+	uint64_t port_told_ns;
+	uint64_t flight_bytes;     /* the bound on what is on its way, on all streams */
+	uint8_t streams_most;      /* that have two segments each of it; 0: there is none */
+	bool wants_turn;           /* its sender asks for the port's turn */
 	uint32_t open_messages;    /* by RTS, and not done */
 	uint64_t done_bytes;       /* of done_untold, where there is no hurry: see may_wait() */
 	bool control_pending;
@@ -401,6 +406,7 @@ void tcp_socket_pace(int fd, uint64_t rate_Bps);
 /* What the peer may have on its way in one socket, where tcp_kernel_bounds_windows. 0: as much as it likes. */
 enum { TCP_WINDOW_NO_BOUND = 1 << 30 };
 uint64_t tcp_socket_window(int fd, uint64_t bytes); /* what was set: two segments at least */
+uint64_t tcp_socket_window_least(int fd);           /* those two; 0: not known */
 /* At most so much more the peer may send already, whatever bound is set now. 0: not known. */
 uint64_t tcp_socket_window_offered(int fd);
 /* Kernels since 5.15 follow a bound that is set in mid-stream at once, older ones never. release: uname's. */

@@ -4,7 +4,6 @@
 #include "base/bytes.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum { HANDLE_HOST_AT = 48, HANDLE_TUNING_AT = 102, HANDLE_COOKIE_AT = 120 };
@@ -139,6 +138,41 @@ static uint8_t step_of(uint8_t hosts)
 	return step;
 }
 
+/* TCP_FRAME_PORT's value: 0 each[20 bits], 20 lost[20], 40 kept[12], 52 most[6], 58 competes, full, turn, measured. */
+enum { PORT_LOST_AT = 20, PORT_KEPT_AT = 40, PORT_MOST_AT = 52, PORT_FLAGS_AT = 58, PORT_MOST_MOST = 63 };
+
+void tcp_wire_put_port(const struct tcp_wire_port *port, struct tcp_frame *ret)
+{
+	ret->message = port->number;
+	ret->value = (port->each & TCP_WIRE_PORT_RATE_MOST) | (uint64_t)(port->lost & TCP_WIRE_PORT_RATE_MOST) << PORT_LOST_AT |
+		     (uint64_t)(port->kept & TCP_WIRE_PORT_KEPT_MOST) << PORT_KEPT_AT |
+		     (uint64_t)(port->most & PORT_MOST_MOST) << PORT_MOST_AT |
+		     (uint64_t)(port->competes | port->full << 1 | port->turn << 2 | port->measured << 3) << PORT_FLAGS_AT;
+}
+
+void tcp_wire_get_port(const struct tcp_frame *frame, struct tcp_wire_port *ret)
+{
+	const uint64_t value = frame->value, flags = value >> PORT_FLAGS_AT;
+
+	*ret = (struct tcp_wire_port){
+		.number = frame->message,
+		.competes = flags & 1,
+		.full = flags >> 1 & 1,
+		.turn = flags >> 2 & 1,
+		.measured = flags >> 3 & 1,
+		.most = value >> PORT_MOST_AT & PORT_MOST_MOST,
+		.kept = value >> PORT_KEPT_AT & TCP_WIRE_PORT_KEPT_MOST,
+		.lost = value >> PORT_LOST_AT & TCP_WIRE_PORT_RATE_MOST,
+		.each = value & TCP_WIRE_PORT_RATE_MOST,
+	};
+}
+
+static bool is_reserved(const struct tcp_frame *frame)
+{
+	return (frame->type == TCP_FRAME_PORT && frame->value >> PORT_FLAGS_AT >> 4) ||
+	       (frame->type == TCP_FRAME_HEARTBEAT && frame->tag & ~1);
+}
+
 void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES])
 {
 	bytes[0] = frame->type;
@@ -184,6 +218,8 @@ int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct 
 		if (frame.type == TCP_FRAME_DATA && !frame.payload_bytes)
 			return -EBADMSG;
 	}
+	if (is_reserved(&frame))
+		return -EBADMSG;
 	*ret = frame;
 	return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "base/codec.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -95,12 +96,14 @@ enum tcp_frame_type {
 	TCP_FRAME_DONE,        /* message: every byte is in place */
 	TCP_FRAME_WINDOW_LOW,  /* message: the next to come. value: what messages before it hold of the eager window */
 	TCP_FRAME_WINDOW_HIGH, /* the same of the upper half */
-	TCP_FRAME_UNSCHEDULED, /* value: bytes that may be on their way before any grant; message: 1: several hosts send */
+	TCP_FRAME_UNSCHEDULED, /* value: bytes that may be on their way before any grant */
+	TCP_FRAME_PORT,        /* message, value: struct tcp_wire_port */
 	TCP_FRAME_ACK,         /* the acknowledgement alone */
 	TCP_FRAME_DEAD,        /* that stream was stopped for good at that position */
 	TCP_FRAME_TRUNCATED,   /* message was longer than the receive it matched (value): the connection is over */
 	/* both ways */
-	TCP_FRAME_HEARTBEAT, /* a sender's: message counts its changes of the set of active streams, which is value */
+	/* a sender's: message counts its changes of the set of active streams, which is value; tag: 1: it asks for PORT's turn */
+	TCP_FRAME_HEARTBEAT,
 	TCP_FRAME_BYE, /* the sender of it closes in good order */
 	TCP_FRAME_TYPE_COUNT
 };
@@ -126,6 +129,25 @@ struct tcp_frame {
 	int32_t tag; /* EAGER, RTS */
 };
 
+/* What a receiver says of its port to one of the senders. All 0: no other host sends. */
+struct tcp_wire_port {
+	uint32_t number;     /* of these, from 1: they may overtake each other */
+	bool competes, full; /* several hosts send; it takes no more */
+	bool turn;           /* this connection may try other streams */
+	uint8_t most;        /* streams that a receive window of two segments leaves room for; 0: no bound */
+	/* Of its trial: */
+	bool measured;   /* it has other streams than at first, for long enough */
+	uint16_t kept;   /* by others of what they sent before, all is TCP_WIRE_PORT_ALL */
+	uint32_t lost;   /* the rest, a second, in TCP_WIRE_PORT_UNIT bytes */
+	uint32_t each;   /* of one of the others, the same */
+};
+enum {
+	TCP_WIRE_PORT_ALL = 1024,
+	TCP_WIRE_PORT_UNIT = 64 << 10,
+	TCP_WIRE_PORT_RATE_MOST = (1 << 20) - 1,
+	TCP_WIRE_PORT_KEPT_MOST = (1 << 12) - 1,
+};
+
 int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle);
 /* Whose handle it is, for an error about a handle of another version; "?" if it is no handle of ours at all. */
 void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char host[static TCP_WIRE_HOST_BYTES],
@@ -143,6 +165,10 @@ int tcp_wire_welcome(struct codec *codec, struct tcp_wire_welcome *welcome);
 void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES]);
 /* Payload is bounded by the connection, not here. */
 int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct tcp_frame *ret);
+
+void tcp_wire_put_port(const struct tcp_wire_port *port, struct tcp_frame *ret);
+/* Of a frame that was checked. */
+void tcp_wire_get_port(const struct tcp_frame *frame, struct tcp_wire_port *ret);
 
 /* What an eager message takes of the window at both ends: itself, its header, rounded up. */
 static inline unsigned tcp_wire_eager_units(uint64_t payload_bytes)

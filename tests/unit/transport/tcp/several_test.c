@@ -123,6 +123,60 @@ static void segments_follow_what_is_open(void **state)
 	}
 }
 
+static const struct harness_program paced = { .name = "paced", .paced = true };
+
+static void ask_for_turn(struct harness *harness, bool asks)
+{
+	struct tcp_frame frame;
+
+	harness->sender->s.growth.asks = asks;
+	harness->sender->changes++;
+	frame = tcp_failover_heartbeat(harness->sender);
+	tcp_stream_queue(&harness->sender->streams[0], &frame, NULL);
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	harness_step(harness, 20);
+}
+
+/* Where several send, the receiver says so, and lets who asks try other streams. */
+static void the_receiver_gives_its_turn(void **state)
+{
+	struct harness *harness = *state;
+	struct pace_sender other = { .host = 7 };
+	struct pace_message message = { .sender = &other };
+	struct tcp_wire_port late = { .competes = true, .turn = true };
+	struct tcp_frame frame = { .type = TCP_FRAME_PORT };
+	struct pace *pace;
+
+	harness_open(harness, &paced, 1);
+	pace = harness->receiver->r.pace;
+	harness->receiver->r.sender.host = 3;
+	pace_join(pace, &harness->receiver->r.sender);
+	pace_join(pace, &other);
+	ask_for_turn(harness, true);
+	assert_false(harness->sender->s.port.competes || harness->sender->s.port.number);
+	pace_add(pace, &message, 1 << 20, harness->now_ns);
+	for (unsigned i = 0; i < 100; i++)
+		pace_delivered(pace, &message, 100, harness->now_ns += NS_PER_MS);
+	ask_for_turn(harness, true);
+	assert_true(harness->sender->s.port.competes && harness->sender->s.port.turn);
+	assert_false(harness->sender->s.port.measured);
+	late.number = harness->sender->s.port.number;
+	ask_for_turn(harness, false);
+	assert_true(harness->sender->s.port.competes);
+	assert_false(harness->sender->s.port.turn);
+	tcp_wire_put_port(&late, &frame); /* another stream carried it, and was slower */
+	assert_int_equal(tcp_sender_frame(harness->sender, &frame, harness->now_ns), 0);
+	assert_false(harness->sender->s.port.turn);
+	/* What it said may be lost with a stream. */
+	harness->sender->s.port.competes = false;
+	tcp_receiver_retell(harness->receiver);
+	harness_step(harness, 20);
+	assert_true(harness->sender->s.port.competes);
+	pace_remove(pace, &message);
+	pace_leave(pace, &other);
+	harness_close(harness);
+}
+
 /* No loss is needed: the receiver reads the stream with BYE first. */
 static void bye_does_not_overtake_a_buffered_send(void **state)
 {
@@ -174,6 +228,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(every_program_ends_in_any_order, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(the_primary_carries_no_data, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(segments_follow_what_is_open, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(the_receiver_gives_its_turn, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(bye_does_not_overtake_a_buffered_send, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(a_stream_with_few_bytes_is_acknowledged, harness_setup,
 						harness_teardown),

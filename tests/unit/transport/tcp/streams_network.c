@@ -49,6 +49,29 @@ static void dial(struct network *network, struct connection *connection, unsigne
 	network->dialled++;
 }
 
+/* NCCL's two trees of four hosts, in both directions. From whom each has what it sends: one or two that were before, or none. */
+static const struct {
+	unsigned from, to;
+	int needs[2];
+} trees[CONNECTIONS_MOST] = {
+	{ 1, 2, { -1, -1 } }, { 3, 2, { -1, -1 } }, { 2, 0, { 0, 1 } }, { 0, 2, { 2, 2 } }, { 2, 1, { 3, 3 } }, { 2, 3, { 3, 3 } },
+	{ 0, 1, { -1, -1 } }, { 2, 1, { -1, -1 } }, { 1, 3, { 6, 7 } }, { 3, 1, { 8, 8 } }, { 1, 0, { 9, 9 } }, { 1, 2, { 9, 9 } },
+};
+
+static void place(struct connection *connection, const struct scenario *scenario, unsigned index)
+{
+	connection->port = scenario->one_way ? 0 : index;
+	connection->receiver = scenario->pattern == PATTERN_INCAST ? 0 : index;
+	if (scenario->pattern == PATTERN_ALLTOALL) {
+		connection->port = index / 3;
+		connection->receiver = (connection->port + 1 + index % 3) % 4;
+	} else if (scenario->pattern == PATTERN_TREES) {
+		connection->port = trees[index].from;
+		connection->receiver = trees[index].to;
+	}
+	connection->sender.host = 1 + connection->port;
+}
+
 void network_make(struct network *network, const struct scenario *scenario, uint64_t seed, unsigned fixed)
 {
 	memset(network, 0, sizeof(*network));
@@ -64,6 +87,7 @@ void network_make(struct network *network, const struct scenario *scenario, uint
 			dial(network, connection, k);
 		connection->ready = connection->dialling;
 		connection->dialling = 0;
+		place(connection, scenario, i);
 		connection->answer.open = connection->answer.active = connection->ready;
 		connection->open_bytes = window_of(scenario) / (scenario->ring ? 2 : 1);
 		connection->settled_count = 1;
@@ -71,13 +95,17 @@ void network_make(struct network *network, const struct scenario *scenario, uint
 		network->turn[i] = -1;
 	}
 	network->dialled = 0;
+	for (unsigned i = 0; i < CONNECTIONS_MOST; i++)
+		pace_port_init(&network->receivers[i], (uint64_t)(scenario->receiver_hint * PORT_BPS / 0.94));
+	for (unsigned i = 0; i < network->connection_count; i++)
+		pace_port_join(&network->receivers[network->connections[i].receiver], &network->connections[i].sender);
 }
 
 static double link_capacity(const struct network *network, int link)
 {
 	const struct scenario *scenario = network->scenario;
 
-	if (link < LINK_SHARED)
+	if (link < LINK_SHARED) /* ports */
 		return PORT_BPS * network->link_noise[link];
 	return (link == LINK_SHARED ? scenario->shared : 0.25) * PORT_BPS * network->link_noise[link];
 }
@@ -102,13 +130,13 @@ static double flow_cap(const struct network *network, unsigned index, unsigned s
 
 static void add_flow(struct network *network, struct connection *connection, unsigned stream, double cap)
 {
-	const unsigned index = connection ? (unsigned)(connection - network->connections) : 0;
 	const struct scenario *scenario = network->scenario;
 
 	network->flows[network->flow_count++] = (struct flow){
 		.connection = connection,
 		.stream = stream,
-		.link = { connection ? (scenario->one_way ? 0 : (int)index) : -1,
+		.link = { connection ? (int)connection->port : -1,
+			  connection && scenario->pattern ? (int)(LINK_RECEIVERS + connection->receiver) : -1,
 			  scenario->shared > 0 ? LINK_SHARED : -1,
 			  connection && scenario->paths ? (int)(LINK_PATHS + connection->path[stream]) : -1 },
 		.cap = cap,
@@ -124,7 +152,7 @@ static void share_links(struct network *network)
 	for (int i = 0; i < LINKS; i++)
 		left[i] = link_capacity(network, i);
 	for (unsigned i = 0; i < network->flow_count; i++)
-		for (unsigned k = 0; k < 3; k++)
+		for (unsigned k = 0; k < 4; k++)
 			if (network->flows[i].link[k] >= 0)
 				users[network->flows[i].link[k]]++;
 	while (open) {
@@ -136,7 +164,7 @@ static void share_links(struct network *network)
 			if (flow->fixed)
 				continue;
 			flow->rate = flow->cap;
-			for (unsigned k = 0; k < 3; k++)
+			for (unsigned k = 0; k < 4; k++)
 				if (flow->link[k] >= 0)
 					flow->rate = fmin(flow->rate, left[flow->link[k]] / users[flow->link[k]]);
 			level = fmin(level, flow->rate);
@@ -148,7 +176,7 @@ static void share_links(struct network *network)
 				continue;
 			flow->fixed = true;
 			open--;
-			for (unsigned k = 0; k < 3; k++) {
+			for (unsigned k = 0; k < 4; k++) {
 				if (flow->link[k] >= 0) {
 					left[flow->link[k]] -= level;
 					users[flow->link[k]]--;
@@ -233,10 +261,54 @@ static double account(struct network *network, struct connection *connection, do
 			sample->waited_bytes[k] += bytes;
 	}
 	sum *= part;
-	network->port_bytes[network->scenario->one_way ? 0 : connection - network->connections] += sum *
-												   1.01; /* words */
+	network->port_bytes[connection->port] += sum * 1.01; /* words */
+	connection->sent += sum;
 	network->carried[bucket] += sum;
 	return sum;
+}
+
+/* A hop of a tree has sent so much more than it may, or less. */
+static double tree_may(const struct network *network, unsigned index, double window)
+{
+	const struct connection *all = network->connections;
+	double may = window;
+
+	for (unsigned k = 0; k < 2; k++)
+		if (trees[index].needs[k] >= 0)
+			may = fmin(may, all[trees[index].needs[k]].sent - all[index].sent);
+	for (unsigned i = 0; i < network->connection_count; i++) /* the next hop has room for a window */
+		for (unsigned k = 0; k < 2; k++)
+			if (trees[i].needs[k] == (int)index)
+				may = fmin(may, all[i].sent + window - all[index].sent);
+	return fmax(0, may);
+}
+
+static void receive(struct network *network, const double *sent)
+{
+	const uint64_t now_ns = NS_PER_S + (uint64_t)(network->now_s * 1e9);
+	bool busy[CONNECTIONS_MOST] = { false };
+
+	for (unsigned i = 0; i < network->connection_count; i++) {
+		struct connection *connection = &network->connections[i];
+		struct pace_port *receiver = &network->receivers[connection->receiver];
+
+		if (connection->sender.coming_count && !busy[connection->receiver])
+			pace_port_pass(receiver, NS_PER_MS);
+		busy[connection->receiver] |= connection->sender.coming_count;
+		pace_port_came(receiver, &connection->sender, (uint64_t)sent[i], now_ns);
+		pace_port_turns(receiver, &connection->sender, now_ns);
+		connection->sender.coming_count = connection->open_bytes > 1;
+	}
+}
+
+/* All begin again when the last one is done. */
+static void begin_round(struct network *network)
+{
+	for (unsigned i = 0; i < network->connection_count; i++)
+		if (network->connections[i].open_bytes > 1)
+			return;
+	for (unsigned i = 0; i < network->connection_count; i++)
+		network->connections[i].open_bytes = network->scenario->round_mib * (1 << 20);
 }
 
 static void deliver(struct network *network)
@@ -246,10 +318,12 @@ static void deliver(struct network *network)
 	const double window = window_of(scenario), takes = scenario->receiver * PORT_BPS * STEP_S;
 	double sent[CONNECTIONS_MOST], may[CONNECTIONS_MOST];
 
+	if (scenario->round_mib > 0)
+		begin_round(network);
 	for (unsigned i = 0; i < count; i++) {
 		struct connection *connection = &network->connections[i];
 
-		may[i] = fmax(0, connection->open_bytes);
+		may[i] = scenario->pattern == PATTERN_TREES ? tree_may(network, i, window) : fmax(0, connection->open_bytes);
 		if (scenario->ring) /* the next hop has room for a window */
 			may[i] = fmin(may[i], fmax(0, window - network->connections[(i + 1) % count].open_bytes));
 	}
@@ -270,11 +344,31 @@ static void deliver(struct network *network)
 		} else if (scenario->receiver > 0) {
 			connection->unconsumed = fmax(0, connection->unconsumed + sent[i] - takes);
 			connection->open_bytes = window - connection->unconsumed;
+		} else if (scenario->round_mib > 0) {
+			connection->open_bytes -= sent[i];
+		} else if (scenario->pattern == PATTERN_TREES) {
+			connection->open_bytes = tree_may(network, i, window);
 		}
 	}
+	if (scenario->pattern)
+		receive(network, sent);
 }
 
-static void take_answer(struct network *network, struct connection *connection, int port)
+/* What the receiver's port says of all senders. */
+static void hear_receiver(struct connection *connection, struct pace_port *receiver, struct tcp_streams_sample *sample)
+{
+	struct pace_port_others others;
+
+	sample->competes = true;
+	sample->receiver_full = pace_port_is_full(receiver);
+	sample->turn = sample->turn && pace_port_turn(receiver, sample->now_ns) == &connection->sender;
+	if (!sample->turn)
+		return;
+	others = pace_port_others(receiver, sample->now_ns);
+	sample->others = (struct tcp_streams_others){ others.measured_ns != 0, others.kept, others.lost_Bps, others.each_Bps };
+}
+
+static void take_answer(struct network *network, struct connection *connection, int way)
 {
 	const unsigned index = (unsigned)(connection - network->connections);
 	const struct tcp_streams_answer *answer = &connection->answer;
@@ -290,10 +384,10 @@ static void take_answer(struct network *network, struct connection *connection, 
 	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++)
 		if (answer->open >> k & 1 && !((connection->ready | connection->dialling) >> k & 1))
 			dial(network, connection, k);
-	if (answer->turn && network->turn[port] < 0)
-		network->turn[port] = (int)index;
-	if (!answer->turn && network->turn[port] == (int)index)
-		network->turn[port] = -1;
+	if (answer->turn && network->turn[way] < 0)
+		network->turn[way] = (int)index;
+	if (!answer->turn && network->turn[way] == (int)index)
+		network->turn[way] = -1;
 	if (before == TCP_STREAMS_BASE && state == TCP_STREAMS_MORE)
 		connection->trial_from = connection->streams.before;
 	if ((before == TCP_STREAMS_MORE || before == TCP_STREAMS_AGAIN) && state == TCP_STREAMS_SETTLED &&
@@ -332,7 +426,8 @@ static void tick(struct network *network, struct connection *connection)
 {
 	const struct scenario *scenario = network->scenario;
 	const unsigned index = (unsigned)(connection - network->connections);
-	const int way = scenario->one_way ? 0 : (int)index, port = scenario->one_receiver ? 0 : way;
+	const int way = scenario->one_way ? 0 : (int)index;
+	struct pace_port *receiver = &network->receivers[connection->receiver];
 	struct tcp_streams_sample *sample = &connection->sample;
 
 	for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++) {
@@ -350,18 +445,22 @@ static void tick(struct network *network, struct connection *connection)
 	sample->most = scenario->most && within(network->now_s, scenario->most_from_s, scenario->most_until_s)
 			       ? scenario->most
 			       : 0;
-	sample->turn = network->turn[port] == (int)index;
-	if (connection->answer.detailed) {
-		sample->port_bytes = (uint64_t)(network->port_bytes[way] - connection->port_seen);
-	}
-	connection->port_seen = network->port_bytes[way];
+	sample->turn = network->turn[way] == (int)index;
+	if (scenario->pattern)
+		hear_receiver(connection, receiver, sample);
+	if (connection->answer.detailed)
+		sample->port_bytes = (uint64_t)(network->port_bytes[connection->port] - connection->port_seen);
+	connection->port_seen = network->port_bytes[connection->port];
 	recall(network, connection, way);
 	tcp_streams_step(&connection->streams, &network->ways[way], sample, &connection->answer);
 	if (network->memory)
 		tcp_growth_memory_note(network->memory, &network->recall[way], &network->ways[way]);
 	if (sample->most)
 		assert_in_range(__builtin_popcount(connection->answer.active), 1, sample->most);
-	take_answer(network, connection, port);
+	take_answer(network, connection, way);
+	if (scenario->pattern)
+		pace_port_want(receiver, &connection->sender, connection->answer.turn && network->turn[way] == (int)index,
+			       (unsigned)__builtin_popcount(connection->answer.active), sample->now_ns);
 	network->detailed += connection->answer.detailed;
 	memset(sample, 0, sizeof(*sample));
 }
@@ -371,7 +470,10 @@ static void draw_noise(struct network *network)
 	const double noise = network->scenario->noise;
 
 	for (unsigned i = 0; i < LINKS; i++)
-		network->link_noise[i] = noise > 0 ? random_between(&network->random, 1 - noise, 1 + noise) : 1;
+		network->link_noise[i] = 1;
+	for (unsigned i = 0; i < LINKS && noise > 0; i++)
+		if (network->scenario->pattern || i < 8 || i >= LINK_SHARED)
+			network->link_noise[i] = random_between(&network->random, 1 - noise, 1 + noise);
 	for (unsigned i = 0; i < network->connection_count; i++)
 		for (unsigned k = 0; k < TCP_STREAMS_RAIL_MAX; k++)
 			network->stream_noise[i][k] = noise > 0 ? random_between(&network->random, 1 - noise, 1 + noise)

@@ -7,15 +7,17 @@
 #ifndef TESTS_UNIT_TRANSPORT_TCP_STREAMS_NETWORK_H
 #define TESTS_UNIT_TRANSPORT_TCP_STREAMS_NETWORK_H
 
+#include "transport/pace/port.h"
 #include "transport/tcp/growth_memory.h"
 
 enum {
-	CONNECTIONS_MOST = 8,
+	CONNECTIONS_MOST = 12,
 	FOREIGN_MOST = 16,
 	FLOWS_MOST = CONNECTIONS_MOST * TCP_STREAMS_RAIL_MAX + FOREIGN_MOST,
 	PATHS = 4,
-	/* Links: a port of each connection, then what all of them share, then paths. */
-	LINK_SHARED = CONNECTIONS_MOST,
+	/* Links: own ports, receivers' ports, what all connections share, paths. */
+	LINK_RECEIVERS = CONNECTIONS_MOST,
+	LINK_SHARED = 2 * CONNECTIONS_MOST,
 	LINK_PATHS,
 	LINKS = LINK_PATHS + PATHS,
 	SECONDS_MOST = 40,
@@ -23,6 +25,8 @@ enum {
 };
 #define PORT_BPS 250e6
 
+/* Whose ports a connection has. Pairs: each its own. */
+enum pattern { PATTERN_PAIRS, PATTERN_INCAST, PATTERN_ALLTOALL, PATTERN_TREES };
 enum caps { CAPS_NONE, CAPS_EQUAL, CAPS_UNEQUAL };
 
 struct scenario {
@@ -30,7 +34,9 @@ struct scenario {
 	unsigned connections; /* 0: 1 */
 	bool ring;            /* connection i + 1 sends what i delivered */
 	bool one_way;         /* all connections have one pair of ports */
-	bool one_receiver;    /* which lets one at a time try */
+	enum pattern pattern; /* INCAST: to one host; ALLTOALL, TREES of NCCL: twelve connections of four hosts */
+	double receiver_hint; /* the speed that receivers' kernels say, in ports; 0: not known */
+	double round_mib;     /* each sends so much, and then all wait for the last; 0: always */
 	bool one_capped;      /* the cap is that of connection 0 */
 	enum caps caps;
 	double cap;              /* of a flow, in ports */
@@ -53,6 +59,7 @@ struct scenario {
 	double settled_s; /* reached after so much time */
 	double foreign_kept;
 	unsigned failed_most; /* trials */
+	unsigned changes_most; /* in the last 5 s */
 	double restart_s;     /* settled_s counts from here; what is carried before does not count */
 	unsigned streams_least;
 	bool shrinks;   /* one stream at the end */
@@ -63,6 +70,9 @@ struct connection {
 	struct tcp_streams streams;
 	struct tcp_streams_answer answer;
 	struct tcp_streams_sample sample;
+	unsigned port, receiver; /* whose ports */
+	struct pace_sender sender;
+	double sent;
 	double open_bytes, unconsumed; /* granted and not acknowledged; what the receiver has not consumed */
 	uint32_t ready, dialling;
 	double dialled_s[TCP_STREAMS_RAIL_MAX];
@@ -78,7 +88,7 @@ struct connection {
 struct flow {
 	struct connection *connection; /* NULL: foreign */
 	unsigned stream;
-	int link[3];
+	int link[4];
 	double cap, rate;
 	bool fixed;
 };
@@ -94,6 +104,7 @@ struct network {
 	struct tcp_growth_memory *memory; /* NULL: as the scenario says, as soon as it is asked for */
 	struct tcp_growth_recall recall[CONNECTIONS_MOST];
 	double port_bytes[CONNECTIONS_MOST];
+	struct pace_port receivers[CONNECTIONS_MOST];
 	double link_noise[LINKS];
 	double stream_noise[CONNECTIONS_MOST][TCP_STREAMS_RAIL_MAX];
 	struct flow flows[FLOWS_MOST];

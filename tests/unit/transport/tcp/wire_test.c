@@ -183,6 +183,8 @@ static void every_frame_survives(void **state)
 			in.tag = -7;
 		if (type == TCP_FRAME_RTS)
 			in.hosts = 16;
+		if (type == TCP_FRAME_HEARTBEAT)
+			in.tag = 1;
 		if (type == TCP_FRAME_DATA || type == TCP_FRAME_EAGER || type == TCP_FRAME_RTS)
 			in.payload_bytes = 1 << 30;
 		tcp_wire_put_frame(&in, bytes);
@@ -228,6 +230,40 @@ static void hosts_of_an_rts_are_rounded_down(void **state)
 	}
 }
 
+static void a_port_survives(void **state)
+{
+	static const struct tcp_wire_port ports[] = {
+		{ 0 },
+		{ .number = UINT32_MAX, .competes = true, .most = 32, .kept = 1, .lost = 2, .each = 3 },
+		{ .number = 1, .full = true, .measured = true, .kept = TCP_WIRE_PORT_KEPT_MOST, .each = TCP_WIRE_PORT_RATE_MOST },
+		{ .turn = true, .most = 1, .lost = TCP_WIRE_PORT_RATE_MOST },
+	};
+	struct tcp_frame frame = { .type = TCP_FRAME_PORT, .position = 7 };
+	uint8_t bytes[TCP_WIRE_FRAME_BYTES];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
+		struct tcp_wire_port out;
+
+		tcp_wire_put_port(&ports[i], &frame);
+		tcp_wire_put_frame(&frame, bytes);
+		memset(&frame, 0, sizeof(frame));
+		assert_int_equal(tcp_wire_get_frame(bytes, &frame), 0);
+		tcp_wire_get_port(&frame, &out);
+		assert_true(out.number == ports[i].number && out.competes == ports[i].competes && out.full == ports[i].full &&
+			    out.turn == ports[i].turn && out.most == ports[i].most && out.measured == ports[i].measured &&
+			    out.kept == ports[i].kept && out.lost == ports[i].lost && out.each == ports[i].each);
+	}
+	for (unsigned bit = 62; bit < 64; bit++) { /* reserved */
+		frame.value = UINT64_C(1) << bit;
+		tcp_wire_put_frame(&frame, bytes);
+		assert_int_equal(tcp_wire_get_frame(bytes, &frame), -EBADMSG);
+	}
+	frame = (struct tcp_frame){ .type = TCP_FRAME_HEARTBEAT, .tag = 2 };
+	tcp_wire_put_frame(&frame, bytes);
+	assert_int_equal(tcp_wire_get_frame(bytes, &frame), -EBADMSG);
+}
+
 static void payload_belongs_to_eager_and_data_alone(void **state)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_RTS, .value = 9, .unscheduled_bytes = 10 }, out;
@@ -262,6 +298,7 @@ int main(void)
 		cmocka_unit_test(every_frame_survives),
 		cmocka_unit_test(sequence_numbers_are_found_from_their_low_half),
 		cmocka_unit_test(hosts_of_an_rts_are_rounded_down),
+		cmocka_unit_test(a_port_survives),
 		cmocka_unit_test(payload_belongs_to_eager_and_data_alone),
 	};
 
