@@ -166,6 +166,20 @@ static bool is_queued(struct link *link)
 	return state == TCP_STREAMS_QUEUED;
 }
 
+/* As soon as it tries nothing any more, and long before its lease ends. */
+static bool has_left_turn(struct link *link, struct pace_arbiter *other)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)link->sender;
+	const struct tcp_growth *growth = &connection->s.growth;
+	bool tries;
+
+	pthread_mutex_lock(&connection->lock);
+	tries = growth->answer.turn;
+	assert_true(tries || pace_arbiter_turn_take(other, HOST, 0, growth->way->until_ns));
+	pthread_mutex_unlock(&connection->lock);
+	return !tries;
+}
+
 /* Its connection tries nothing while another process of the host does. */
 static void another_process_s_turn_is_waited_for(void **state)
 {
@@ -191,6 +205,10 @@ static void another_process_s_turn_is_waited_for(void **state)
 	pace_arbiter_turn_leave(other, HOST);
 	while (!has_turn(&link, other)) {
 		assert_int_equal(link_exchange(&link, 1 << 20, 1), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	while (!has_left_turn(&link, other)) {
+		assert_int_equal(link_exchange(&link, 1 << 20, 2), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
 	pace_arbiter_close(other);
