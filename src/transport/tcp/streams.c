@@ -24,6 +24,7 @@ enum {
 	PERIODS_USUAL = 20,  /* longer than another's trial lasts */
 	PERIODS_MOST = 20,
 	TRIMS_MOST = 4,
+	MANY = 4, /* times as many streams */
 };
 /* Waited so long, of the last NEED_SPAN_NS or so: a tenth, below which streams hardly shorten anything. */
 #define NEED_NS       (20 * NS_PER_MS)
@@ -204,9 +205,12 @@ static void step_settled(struct tcp_streams *streams, struct tcp_streams_way *wa
 	}
 }
 
-/* Steady rates are known soon. */
-static bool is_measured(const struct tcp_streams_measure *base)
+/* Steady rates are known soon; and of many streams that an earlier job kept the gain is larger than noise. */
+static bool is_measured(const struct tcp_streams *streams, const struct tcp_streams_way *way,
+			const struct tcp_streams_measure *base)
 {
+	if (way->remembered >= MANY * tcp_streams_count(streams->before))
+		return base->periods >= PERIODS_BASE;
 	return base->periods >= PERIODS_MOST ||
 	       base->periods >= PERIODS_BASE + PERIODS_BY_SPREAD * tcp_streams_measure_spread(base);
 }
@@ -244,13 +248,13 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 			put_back(streams, now_ns);
 	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample)) {
 		streams->open = enlarged(streams->before, count_to_try(streams, way, sample));
-		if (is_measured(base) && !(streams->open & ~sample->ready))
+		if (is_measured(streams, way, base) && !(streams->open & ~sample->ready))
 			begin(streams, TCP_STREAMS_MORE, streams->open, now_ns);
 	} else if (wants_fewer(streams, way, sample)) {
 		unsigned half = (tcp_streams_count(streams->before) + 1) / 2;
 
 		streams->open = streams->before;
-		if (!streams->idle && !is_measured(base))
+		if (!streams->idle && !is_measured(streams, way, base))
 			return;
 		begin(streams, TCP_STREAMS_FEWER, tcp_streams_measure_fastest(base, streams->before, half), now_ns);
 	} else {

@@ -179,6 +179,10 @@ static const struct scenario scenarios[] = {
 	  .failed_most = 9 },
 	{ "eight connections, memory of 10, right", TENTH, .connections = 8, .one_way = true, .remembered = 10, .hint = 1,
 	  .share = 0.93, .settled_s = 0.2, .failed_most = 2 },
+	{ "memory of 10, right, noise", TENTH, .remembered = 10, .hint = 1, NOISY },
+	{ "memory of 32, noise", .remembered = 32, .noise = 0.2, .failed_most = 9 },
+	{ "eight connections, memory of 32, noise", .remembered = 32, .connections = 8, .one_way = true, .noise = 0.2,
+	  .failed_most = 9 },
 	{ "memory of 32, too many", TENTH, .remembered = 32, .hint = 1, REACHED },
 	{ "memory of 2, too few", TENTH, .remembered = 2, .hint = 1, REACHED },
 	{ "memory of 32, a full port, unknown", .remembered = 32, .open_mib = 1, .failed_most = 9 },
@@ -252,20 +256,45 @@ static void networks_are_filled_and_nobody_is_hurt(void **state)
 	assert_int_equal(bad, 0);
 }
 
+/* Returns how long that took. */
+static double play_until_more(struct network *network, const struct scenario *scenario, uint64_t seed)
+{
+	const struct connection *connection = &network->connections[0];
+	double seconds = 0;
+
+	network_make(network, scenario, seed, 0);
+	while (connection->streams.state != TCP_STREAMS_MORE) {
+		seconds += 0.01;
+		assert_true(seconds < 1);
+		network_make(network, scenario, seed, 0);
+		network_play(network, seconds);
+	}
+	return seconds;
+}
+
 /* Plays until the trial of more streams has begun. */
 static struct connection *play_until_trial(struct network *network)
 {
 	static const struct scenario tenth = { "", TENTH, .hint = 1 };
-	struct connection *connection = &network->connections[0];
 
-	network_make(network, &tenth, 1, 0);
-	for (double seconds = 0.01; connection->streams.state != TCP_STREAMS_MORE; seconds += 0.01) {
-		assert_true(seconds < 1);
-		network_make(network, &tenth, 1, 0);
-		network_play(network, seconds);
+	play_until_more(network, &tenth, 1);
+	assert_int_equal(__builtin_popcount(network->connections[0].answer.active), 2);
+	return &network->connections[0];
+}
+
+/* Noise does not delay what an earlier job has measured. */
+static void a_remembered_number_is_tried_soon(void **state)
+{
+	static const struct scenario noisy = { "", TENTH, .hint = 1, .noise = 0.2, .remembered = 10 };
+	static struct network network;
+	double seconds = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		seconds += play_until_more(&network, &noisy, seed);
+		assert_int_equal(__builtin_popcount(network.connections[0].answer.active), 10);
 	}
-	assert_int_equal(__builtin_popcount(connection->answer.active), 2);
-	return connection;
+	assert_true(seconds < 20 * 0.13); /* 0.17 as without a memory */
 }
 
 static void a_trial_that_cannot_go_on_leaves_what_was_before(void **state)
@@ -351,6 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(networks_are_filled_and_nobody_is_hurt),
 		cmocka_unit_test(a_trial_that_cannot_go_on_leaves_what_was_before),
+		cmocka_unit_test(a_remembered_number_is_tried_soon),
 		cmocka_unit_test(a_trial_outlives_a_rest),
 		cmocka_unit_test(the_limit_of_a_process_that_died_ends),
 		cmocka_unit_test(any_content_of_shared_memory_is_harmless),
