@@ -24,7 +24,8 @@ enum {
 	PERIODS_USUAL = 20,  /* longer than another's trial lasts */
 	PERIODS_MOST = 20,
 	TRIMS_MOST = 4,
-	MANY = 4, /* times as many streams */
+	MANY = 4,        /* times as many streams */
+	BESIDE_MOST = 3, /* the same, at once beside other hosts */
 };
 /* Waited so long, of the last NEED_SPAN_NS or so: a tenth, below which streams hardly shorten anything. */
 #define NEED_NS       (20 * NS_PER_MS)
@@ -205,11 +206,20 @@ static void step_settled(struct tcp_streams *streams, struct tcp_streams_way *wa
 	}
 }
 
+/* Beside other hosts none gets far ahead by what was right for a job without them. */
+static uint64_t remembered(const struct tcp_streams_way *way, const struct tcp_streams_sample *sample, unsigned count)
+{
+	return sample->competes ? min_u64(way->remembered, (uint64_t)BESIDE_MOST * count) : way->remembered;
+}
+
 /* Steady rates are known soon; and of many streams that an earlier job kept the gain is larger than noise. */
 static bool is_measured(const struct tcp_streams *streams, const struct tcp_streams_way *way,
-			const struct tcp_streams_measure *base)
+			const struct tcp_streams_sample *sample)
 {
-	if (way->remembered >= MANY * tcp_streams_count(streams->before))
+	const struct tcp_streams_measure *base = &streams->now;
+	const unsigned count = tcp_streams_count(streams->before);
+
+	if (remembered(way, sample, count) >= (uint64_t)MANY * count)
 		return base->periods >= PERIODS_BASE;
 	return base->periods >= PERIODS_MOST ||
 	       base->periods >= PERIODS_BASE + PERIODS_BY_SPREAD * tcp_streams_measure_spread(base);
@@ -231,7 +241,9 @@ static uint64_t count_to_try(const struct tcp_streams *streams, const struct tcp
 
 	if (sample->competes) /* so that none gets ahead of the others, and the port is soon full */
 		try = count + (count + 1) / 2;
-	return min_u64(way->remembered > count ? way->remembered : try, most_streams(sample));
+	if (remembered(way, sample, count) > count)
+		try = (unsigned)remembered(way, sample, count);
+	return min_u64(try, most_streams(sample));
 }
 
 static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, const struct tcp_streams_sample *sample)
@@ -248,13 +260,13 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 			put_back(streams, now_ns);
 	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample)) {
 		streams->open = enlarged(streams->before, count_to_try(streams, way, sample));
-		if (is_measured(streams, way, base) && !(streams->open & ~sample->ready))
+		if (is_measured(streams, way, sample) && !(streams->open & ~sample->ready))
 			begin(streams, TCP_STREAMS_MORE, streams->open, now_ns);
 	} else if (wants_fewer(streams, way, sample)) {
 		unsigned half = (tcp_streams_count(streams->before) + 1) / 2;
 
 		streams->open = streams->before;
-		if (!streams->idle && !is_measured(streams, way, base))
+		if (!streams->idle && !is_measured(streams, way, sample))
 			return;
 		begin(streams, TCP_STREAMS_FEWER, tcp_streams_measure_fastest(base, streams->before, half), now_ns);
 	} else {
