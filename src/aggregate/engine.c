@@ -2,7 +2,7 @@
 /* The engine and its thread, which polls every group and sleeps when none has anything to do. */
 #include "aggregate/group.h"
 #include "aggregate/aggregators.h"
-#include "aggregate/pin.h"
+#include "base/pin.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -269,7 +269,7 @@ static void *run(void *arg)
 	int count = 0;
 
 	if (engine->setup.ops->device_properties(engine->setup.transport, engine->device, &properties) == 0)
-		pin_near(properties.pci_path);
+		pin_near(properties.pci_path, 1);
 	while (!atomic_load(&engine->stop)) {
 		uint64_t posts = atomic_load(&engine->posts);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregate/pin.h"
+#include "base/pin.h"
 #include "base/parse.h"
 #include "base/sys.h"
 #include "base/text_file.h"
@@ -44,7 +44,7 @@ bool pin_read_list(const char *text, cpu_set_t *ret)
 	return true;
 }
 
-void pin_near(const char *path)
+void pin_near(const char *path, int least)
 {
 	char name[512], text[1024] = "";
 	cpu_set_t may, near;
@@ -55,6 +55,6 @@ void pin_near(const char *path)
 	    sched_getaffinity(0, sizeof(may), &may) < 0)
 		return;
 	CPU_AND(&near, &near, &may); /* what somebody narrowed stays as narrow */
-	if (CPU_COUNT(&near))
+	if (CPU_COUNT(&near) && CPU_COUNT(&near) >= least)
 		sched_setaffinity(0, sizeof(near), &near);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregate/pin.h"
+#include "base/pin.h"
 #include "support/runtime.h"
 #include "support/tree.h"
 
@@ -42,17 +42,20 @@ static void a_thread_goes_near_and_never_where_it_may_not(void **state)
 	while (!CPU_ISSET((size_t)first, &before))
 		first++;
 	tree_text(&tree, "local_cpulist", "1000-1023\n"); /* none that it may have */
-	pin_near(tree.root);
+	pin_near(tree.root, 1);
 	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
 	assert_true(CPU_EQUAL(&before, &now));
 	snprintf(text, sizeof(text), "%d,1000-1023\n", first);
 	tree_text(&tree, "local_cpulist", text);
-	pin_near(tree.root);
+	pin_near(tree.root, 2); /* too few */
+	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
+	assert_true(CPU_EQUAL(&before, &now));
+	pin_near(tree.root, 1);
 	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
 	assert_int_equal(CPU_COUNT(&now), 1);
 	assert_true(CPU_ISSET((size_t)first, &now));
-	pin_near(NULL);
-	pin_near("/nonexistent");
+	pin_near(NULL, 1);
+	pin_near("/nonexistent", 1);
 	sched_setaffinity(0, sizeof(before), &before);
 	tree_close(&tree);
 }
