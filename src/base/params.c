@@ -116,6 +116,10 @@ static const struct param_row rows[] = {
 	  { KIND_PORTS, FIELD(port_low), .min = 1024, .max = 65535 } },
 	{ { "TRIBUTARY_STREAMS", "number", "", "0 to 32", "0", "TCP streams of a connection on each rail. 0: choose." },
 	  { KIND_NUMBER, FIELD(streams), .max = 32 } },
+	{ { "TRIBUTARY_MOVERS", "number", "", "auto, or 0 to 16", "auto",
+	    "Threads that send and receive long messages over TCP for NCCL's own. 0: none. auto: as many as bring something, "
+	    "once that one has no time left." },
+	  { KIND_INDEX, FIELD(movers), .max = 16 } },
 	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "30",
 	    "How long a peer may show no sign of life before its connections fail. What another can replace (a stream, "
 	    "an aggregator) is given up after a third of it, or 10 s where that is more." },

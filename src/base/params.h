@@ -30,6 +30,7 @@ struct params {
 	enum join_choice join;                /* TRIBUTARY_JOIN */
 	uint16_t port_low, port_high;         /* TRIBUTARY_PORTS=low-high; 0, 0: any */
 	unsigned streams;                     /* TRIBUTARY_STREAMS: active streams a rail; 0: choose */
+	int movers;                           /* TRIBUTARY_MOVERS: threads; -1: auto */
 	uint64_t timeout_ns;                  /* TRIBUTARY_TIMEOUT, given in seconds */
 	uint64_t report_after_ns;             /* TRIBUTARY_REPORT_AFTER, given in seconds: say who waits for whom */
 	size_t eager_bytes;                   /* TRIBUTARY_EAGER_BYTES: the longest message sent without a grant */

@@ -287,6 +287,10 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	connection->joined_count = connection->stream_count;
 	if (r == 0 && hello->epoch <= connection->streams[hello->stream].epoch)
 		r = -EINVAL;
+	if (r == 0 && connection->streams[hello->stream].move == TCP_MOVE_CALL) {
+		tcp_failover_lost(connection, &connection->streams[hello->stream], "the sender dialled it anew", now_ns);
+		r = -EAGAIN; /* the sender dials again */
+	}
 	if (r == 0)
 		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id, 0) ? 0 : -ECONNRESET;
 	if (r == 0) {

@@ -42,7 +42,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	for (unsigned i = 0; i < stream_count; i++)
 		connection->streams[i].fd = -1;
 	for (unsigned i = 0; i < stream_count; i++) {
-		r = tcp_stream_init(&connection->streams[i], i, role);
+		r = tcp_stream_init(connection, i);
 		if (r < 0)
 			goto fail;
 	}
@@ -72,7 +72,7 @@ int tcp_connection_grow(struct tcp_connection *connection, unsigned stream_count
 	if (connection->role == TCP_SENDER)
 		r = tcp_sender_grow(connection, stream_count);
 	for (unsigned i = connection->stream_count; i < stream_count && r == 0; i++) {
-		r = tcp_stream_init(&connection->streams[i], i, connection->role);
+		r = tcp_stream_init(connection, i);
 		if (r < 0)
 			tcp_stream_fini(&connection->streams[i]);
 		else

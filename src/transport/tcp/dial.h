@@ -6,6 +6,22 @@
 #include "base/clock.h"
 #include "transport/tcp/tcp.h"
 
+/* A listening socket of one interface, shared by all listeners, and what came to it and has not said hello. */
+struct tcp_pending {
+	int fd;
+	uint64_t since_ns;
+	struct sockaddr_storage peer;
+	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
+	size_t count;
+};
+struct tcp_acceptor {
+	int fd;
+	uint16_t port;
+	struct tcp_pending pending[TCP_PENDING_MAX];
+	unsigned pending_count;
+	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
+};
+
 #define TCP_REDIAL_FIRST_NS (100 * NS_PER_MS) /* doubled by each failure */
 
 enum tcp_dial_state {

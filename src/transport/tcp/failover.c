@@ -125,6 +125,12 @@ void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *str
 
 	if (!stream->live || connection->error)
 		return;
+	if (stream->move == TCP_MOVE_CALL) {
+		if (!stream->lost_why[0])
+			snprintf(stream->lost_why, sizeof(stream->lost_why), "%s", why);
+		shutdown(stream->fd, SHUT_RDWR);
+		return;
+	}
 	if (connection->live_count == 1 && may_end(connection)) {
 		drop(connection, stream);
 		tcp_connection_fail(connection, -EREMOTEIO, "the peer closed it");

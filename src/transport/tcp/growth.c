@@ -89,6 +89,8 @@ static uint64_t acknowledged(const struct tcp_stream *stream)
 {
 	int left = 0;
 
+	if (stream->move == TCP_MOVE_CALL) /* tx_written is behind */
+		return max_u64(less_u64(tcp_socket_acknowledged(stream->fd), stream->acknowledged_before), stream->seen);
 	if (ioctl(stream->fd, SIOCOUTQ, &left) < 0)
 		return stream->tx_acknowledged;
 	return less_u64(stream->tx_written, (uint64_t)left);
@@ -368,6 +370,7 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	sample->port_Bps = growth->port_Bps;
 	sample->ready = ready_of(connection);
 	add_receiver(&connection->s.port, sample);
+	sample->least = tcp_movers_streams(connection);
 	if (growth->answer.detailed)
 		add_details(connection);
 	else

@@ -31,6 +31,20 @@ static void hear_others(struct tcp_connection *connection, const struct tcp_stre
 	connection->now_ns = clock_now_ns(); /* that of the last read, or of none */
 }
 
+void tcp_connection_read(struct tcp_connection *connection, struct tcp_stream *stream, int r, bool heard)
+{
+	if (r == -EPROTO) {
+		tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
+	} else if (r < 0) {
+		hear_others(connection, stream);
+		tcp_failover_lost(connection, stream, strerror(stream->tx_error ? -stream->tx_error : -r),
+				  connection->now_ns);
+	} else if (heard) {
+		connection->hot = stream->index;
+		connection->ready = true;
+	}
+}
+
 static void read_stream(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	bool more = true;
@@ -42,16 +56,7 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 		uint64_t heard_ns = stream->last_rx_ns;
 		int r = tcp_stream_read(connection, stream, most, &more);
 
-		if (r == -EPROTO) {
-			tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
-		} else if (r < 0) {
-			hear_others(connection, stream);
-			tcp_failover_lost(connection, stream, strerror(stream->tx_error ? -stream->tx_error : -r),
-					  connection->now_ns);
-		} else if (stream->last_rx_ns != heard_ns) {
-			connection->hot = stream->index;
-			connection->ready = true;
-		}
+		tcp_connection_read(connection, stream, r, stream->last_rx_ns != heard_ns);
 	}
 	connection->unread |= more && stream->live;
 }
@@ -77,8 +82,7 @@ static void push_words(struct tcp_connection *connection)
 	}
 }
 
-/* After reading. all: every stream was read, or may have been. */
-static void answer(struct tcp_connection *connection, bool all)
+void tcp_connection_answer(struct tcp_connection *connection, bool all)
 {
 	if (connection->error)
 		return;
@@ -117,7 +121,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 	}
 	if (connection->r.done_bytes && (!connection->ready || !TAILQ_FIRST(&connection->open)))
 		connection->r.control_pending = true;
-	answer(connection, all);
+	tcp_connection_answer(connection, all);
 }
 
 static void progress_watched(struct tcp_connection *connection)
@@ -137,7 +141,7 @@ static void progress_watched(struct tcp_connection *connection)
 			read_stream(connection, stream);
 	}
 	connection->ready = true;
-	answer(connection, true);
+	tcp_connection_answer(connection, true);
 }
 
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
@@ -174,7 +178,7 @@ int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *r
 	if (!connection->error &&
 	    clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
 		tcp_connection_tick(connection, connection->now_ns);
-	r = connection->error;
+	r = tcp_connection_error(connection);
 	if (r == 0 && connection->unread)
 		*ret_next = TRANSPORT_NEXT_NOW;
 	else if (r == 0 && connection->role == TCP_RECEIVER && tcp_receiver_waits_for_grant(connection))
@@ -195,14 +199,18 @@ static void request_put(struct tcp_request *request, size_t *sizes)
 int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes)
 {
 	struct tcp_connection *connection = request->connection;
+	struct tcp_transport *transport = connection->transport;
 	int r = 0;
 
 	*ret_done = false;
+	if (tcp_movers_go_first(connection))
+		return 0;
 	pthread_mutex_lock(&connection->lock);
 	if (!request->done && !connection->error && !connection->watch.on) {
 		tcp_connection_progress(connection);
 		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
 			tcp_connection_tick(connection, connection->now_ns);
+		tcp_movers_note(connection, connection->now_ns);
 	}
 	if (request->done) {
 		request_put(request, sizes);
@@ -212,9 +220,11 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 			sizes[0] = request->size;
 		*ret_done = true;
 	} else {
-		r = connection->error;
+		r = tcp_connection_error(connection);
 	}
 	pthread_mutex_unlock(&connection->lock);
+	if (r == 0 && !*ret_done)
+		tcp_movers_help(transport);
 	return r;
 }
 
@@ -251,6 +261,7 @@ void tcp_connection_close(struct tcp_connection *connection)
 	uint64_t now_ns = clock_now_ns();
 	bool now, lingers;
 
+	tcp_movers_leave(connection);
 	pthread_mutex_lock(&transport->lock);
 	pthread_mutex_lock(&connection->lock);
 	now = must_end_now(connection);

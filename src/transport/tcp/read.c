@@ -2,11 +2,13 @@
 /* Bytes in, through a small staging buffer or straight to their place. */
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/pace/flight.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 
 enum {
 	QUIET_POLLS = 1,       /* a round trip has more, a stream seldom */
@@ -14,6 +16,7 @@ enum {
 	SMALL_BYTES = 4 << 10, /* a read that brought no more */
 	SMALL_GAP_NS = 20000,  /* and came so soon after the one before */
 	SMALL_WAIT_NS = 10000,
+	GATHER_NS = 20000, /* a mover that wakes for less has more to do with waking */
 };
 
 static int frame_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
@@ -91,15 +94,6 @@ static bool is_dense(const struct tcp_connection *connection, const struct tcp_s
 	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) == stream->rx_after_sends;
 }
 
-static ssize_t peek(struct tcp_stream *stream, size_t most)
-{
-	ssize_t got = sys_recv(stream->fd, stream->staging, most, MSG_PEEK);
-
-	if (got > 0)
-		stream->peeked = (size_t)got;
-	return got;
-}
-
 static int drop_peeked(struct tcp_stream *stream)
 {
 	uint8_t *unused = stream->staging + stream->staged_end;
@@ -147,55 +141,69 @@ static void let_reads_acknowledge(struct tcp_stream *stream, size_t got)
 	stream->flight_told = bytes;
 }
 
-int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more)
+int tcp_stream_read_begin(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, size_t payload_most,
+			  struct tcp_call *ret)
 {
-	uint64_t now_ns;
-	struct iovec parts[2];
-	int count = 0, r;
-	size_t staged = stream->staged_end - stream->staged_begin, wanted = 0, direct;
-	const bool amid = stream->rx_left > 0;
-	ssize_t got;
+	const size_t staged = stream->staged_end - stream->staged_begin;
+	int r = make_room(stream);
 
-	*ret_more = false;
-	r = make_room(stream);
 	if (r < 0)
-		return r == -EAGAIN ? 0 : r;
-	if (stream->rx_left) {
-		parts[count++] = (struct iovec){ stream->rx_target, (size_t)stream->rx_left };
-		wanted = (size_t)stream->rx_left;
+		return r;
+	ret->fd = stream->fd;
+	ret->flags = 0;
+	ret->count = 0;
+	ret->bytes = 0;
+	ret->amid = stream->rx_left > 0;
+	if (ret->amid) {
+		ret->bytes = (size_t)min_u64(stream->rx_left, payload_most);
+		ret->parts[ret->count++] = (struct iovec){ stream->rx_target, ret->bytes };
 	}
 	if (most > stream->staging_bytes)
 		most = stream->staging_bytes;
-	if (most > staged) {
-		parts[count++] = (struct iovec){ stream->staging + staged, most - staged };
-		wanted += most - staged;
+	if (most > staged && ret->bytes == stream->rx_left) {
+		ret->parts[ret->count++] = (struct iovec){ stream->staging + staged, most - staged };
+		ret->bytes += most - staged;
 	}
-	if (!staged && !stream->rx_left && is_awaited(connection, stream))
-		got = peek(stream, most);
-	else
-		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0)
-				 : sys_readv(stream->fd, parts, count);
+	if (!staged && !ret->amid && is_awaited(connection, stream))
+		ret->flags = MSG_PEEK;
+	return 0;
+}
+
+ssize_t tcp_stream_read_call(struct tcp_call *call)
+{
+	return call->count == 1 ? sys_recv(call->fd, call->parts[0].iov_base, call->parts[0].iov_len, call->flags)
+				: sys_readv(call->fd, call->parts, call->count);
+}
+
+int tcp_stream_read_end(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_call *call,
+			ssize_t got, bool *ret_more)
+{
+	uint64_t now_ns;
+	size_t direct;
+	int r;
+
+	*ret_more = got == -EINTR;
 	if (got == -EAGAIN || got == -EINTR) {
-		*ret_more = got == -EINTR;
 		stream->quiet_polls++;
 		return 0;
 	}
 	stream->quiet_polls = 0;
 	if (got <= 0)
 		return got ? (int)got : -ECONNRESET; /* the end without BYE is as good as a reset */
-	now_ns =
-		clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
+	if (call->flags & MSG_PEEK)
+		stream->peeked = (size_t)got;
+	now_ns = clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
 	let_reads_acknowledge(stream, (size_t)got);
 	stream->rx_due_ns = 0;
-	if (amid && stream->rx_left > (size_t)got + TAIL_BYTES && tcp_receiver_may_rest(connection))
+	if (call->amid && stream->rx_left > (size_t)got + TAIL_BYTES && tcp_receiver_may_rest(connection))
 		stream->rx_due_ns = tcp_stream_worth_from((uint64_t)got, stream->last_rx_ns, now_ns);
-	else if (!amid && is_dense(connection, stream, (size_t)got, now_ns))
+	else if (!call->amid && is_dense(connection, stream, (size_t)got, now_ns))
 		stream->rx_due_ns = now_ns + SMALL_WAIT_NS;
 	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
 	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
 	/* An owner who sleeps hears of what comes after a short read. (Of an end that came with it, at the next beat.) */
-	*ret_more = (size_t)got == wanted || (got >= TCP_WORTH_BYTES && !connection->watch.on);
-	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
+	*ret_more = (size_t)got == call->bytes || (got >= TCP_WORTH_BYTES && !connection->watch.on);
+	direct = (size_t)min_u64((uint64_t)got, stream->rx_left);
 	stream->staged_end += (size_t)got - direct;
 	if (direct) {
 		stream->rx_target += direct;
@@ -205,4 +213,53 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 			return r;
 	}
 	return consume(connection, stream, now_ns);
+}
+
+bool tcp_stream_is_moved_in(const struct tcp_stream *stream)
+{
+	return !stream->rx_left || (!stream->rx_message->eager && stream->rx_message->state == TCP_MESSAGE_COMES);
+}
+
+/* What has come of a payload is left to movers once it is worth it, or has waited. False: it is read here. */
+static bool is_left_to_movers(struct tcp_connection *connection, struct tcp_stream *stream)
+{
+	int there = 0;
+
+	if (stream->move != TCP_MOVE_NONE)
+		return true;
+	if (!tcp_movers_are_on(connection) || !stream->rx_left || !tcp_stream_is_moved_in(stream) ||
+	    ioctl(stream->fd, FIONREAD, &there) < 0)
+		return false;
+	if ((size_t)there < connection->transport->movers.least_bytes && stream->rx_left > (uint64_t)there && !stream->rx_due_ns) {
+		stream->rx_due_ns = clock_now_ns() + GATHER_NS;
+		return there > 0; /* the end of the stream would show as 0 */
+	}
+	stream->rx_due_ns = 0;
+	return tcp_movers_take(stream, (uint64_t)there);
+}
+
+int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more)
+{
+	const bool is_long = tcp_movers_measure(connection) && stream->rx_left >= TCP_MOVERS_LEAST_BYTES / 2;
+	struct tcp_movers_time *time = &connection->moved;
+	uint64_t begin_ns = 0;
+	struct tcp_call call;
+	ssize_t got;
+	int r;
+
+	*ret_more = false;
+	if (connection->role == TCP_RECEIVER && is_left_to_movers(connection, stream))
+		return 0;
+	/* While movers are at work nobody holds the lock for long. */
+	r = tcp_stream_read_begin(connection, stream, most,
+				  tcp_movers_are_on(connection) ? TCP_MOVERS_LEAST_BYTES : SIZE_MAX, &call);
+	if (r < 0)
+		return r == -EAGAIN ? 0 : r;
+	if (is_long)
+		begin_ns = clock_now_ns();
+	got = tcp_stream_read_call(&call);
+	if (is_long && got > 0)
+		time->calls_ns += clock_elapsed_ns(begin_ns, clock_now_ns());
+	time->bytes += got > 0 ? (uint64_t)got : 0;
+	return tcp_stream_read_end(connection, stream, &call, got, ret_more);
 }

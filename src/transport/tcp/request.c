@@ -8,6 +8,8 @@ struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_
 {
 	if (connection->request_count == TRANSPORT_MAX_REQUESTS)
 		return NULL;
+	if (!connection->request_count && !connection->closing)
+		connection->leaves_movers = false; /* tcp_movers_pause */
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++) {
 		struct tcp_request *request = &connection->requests[i];
 
@@ -66,10 +68,15 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 	connection->counted.connections_failed += !connection->closing && !connection->peer_closed;
 	transport_watch_ring(&connection->watch);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
-		tcp_count_lost(connection, &connection->streams[i]);
-		transport_watch_remove(&connection->watch, connection->streams[i].fd);
-		sys_close_socket(&connection->streams[i].fd);
-		connection->streams[i].live = connection->streams[i].awaits_dead = false;
+		struct tcp_stream *stream = &connection->streams[i];
+
+		tcp_count_lost(connection, stream);
+		transport_watch_remove(&connection->watch, stream->fd);
+		if (stream->move == TCP_MOVE_CALL)
+			shutdown(stream->fd, SHUT_RDWR); /* its mover closes it */
+		else
+			sys_close_socket(&stream->fd);
+		stream->live = stream->awaits_dead = false;
 	}
 	connection->live_count = 0;
 	connection->s.awaiting = 0;

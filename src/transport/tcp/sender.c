@@ -296,6 +296,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	request->tag = tag;
 	request->sequence = s->next_sequence++;
 	request->granted = request->next_offset = request->unscheduled = 0;
+	request->received = false;
 	if (unit >= 0) {
 		queue_eager(connection, primary, request, (unsigned)unit);
 	} else {
@@ -440,8 +441,7 @@ static void acknowledged(struct tcp_stream *stream, uint64_t position, uint64_t 
 	stream->rate_busy_ns += clock_elapsed_ns(stream->last_ack_ns, now_ns);
 	stream->tx_acknowledged = position;
 	stream->last_ack_ns = now_ns;
-	while (stream->tx_head != stream->tx_next && stream->frames[stream->tx_head % TCP_TX_FRAMES].end <= position)
-		stream->tx_head++;
+	tcp_stream_let_go(stream);
 	if (stream->rate_busy_ns >= RATE_WINDOW_NS) {
 		uint64_t bytes = position - stream->rate_from_position;
 		uint64_t rate_Bps = bytes * 1000 / (stream->rate_busy_ns / 1000 + 1) * 1000;
@@ -461,14 +461,8 @@ struct tcp_request *tcp_sender_find(const struct tcp_connection *connection, uin
 	return request;
 }
 
-static int done_arrived(struct tcp_connection *connection, const struct tcp_frame *frame)
+static void finish(struct tcp_connection *connection, struct tcp_request *request)
 {
-	struct tcp_request *request = tcp_sender_find(connection, frame->message);
-
-	if (!request)
-		return 0; /* told again */
-	if (request->next_offset != request->size)
-		return -EPROTO;
 	unscheduled_matched(connection, request);
 	connection->s.open_bytes -= request->size;
 	TAILQ_REMOVE(&connection->open, request, link);
@@ -478,7 +472,47 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 		tcp_request_release(request);
 	}
 	connection->reported = false;
+}
+
+/* A mover's call that writes from its buffer has not returned, although the receiver has all. */
+static bool is_in_call(const struct tcp_connection *connection, const struct tcp_request *request)
+{
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		for (uint32_t at = stream->tx_next; stream->move == TCP_MOVE_CALL && at != stream->tx_tail; at++) {
+			const struct tcp_tx_frame *out = &stream->frames[at % TCP_TX_FRAMES];
+
+			if (out->type == TCP_FRAME_DATA && out->message == (uint32_t)request->sequence)
+				return true;
+		}
+	}
+	return false;
+}
+
+static int done_arrived(struct tcp_connection *connection, const struct tcp_frame *frame)
+{
+	struct tcp_request *request = tcp_sender_find(connection, frame->message);
+
+	if (!request)
+		return 0; /* told again */
+	if (request->next_offset != request->size)
+		return -EPROTO;
+	request->received = true;
+	if (!is_in_call(connection, request))
+		finish(connection, request);
 	return 0;
+}
+
+void tcp_sender_call_ended(struct tcp_connection *connection)
+{
+	struct tcp_request *request, *next;
+
+	for (request = TAILQ_FIRST(&connection->open); request; request = next) {
+		next = TAILQ_NEXT(request, link);
+		if (request->received && !is_in_call(connection, request))
+			finish(connection, request);
+	}
 }
 
 static int granted(struct tcp_connection *connection, const struct tcp_frame *frame)
@@ -526,7 +560,7 @@ int tcp_sender_frame(struct tcp_connection *connection, const struct tcp_frame *
 		return -EPROTO;
 	stream = &connection->streams[frame->stream];
 	if (stream->live && (uint16_t)stream->epoch == frame->epoch) {
-		if (frame->position > stream->tx_written)
+		if (frame->position > stream->tx_written + stream->giving_bytes)
 			return -EPROTO;
 		acknowledged(stream, frame->position, now_ns);
 	}

@@ -129,6 +129,19 @@ uint64_t tcp_socket_retransmissions(int fd)
 	return info_of(fd).tcpi_total_retrans;
 }
 
+uint64_t tcp_socket_acknowledged(int fd)
+{
+	struct {
+		struct tcp_info begin; /* as far as the C library has it */
+		uint64_t pacing_Bps, most_pacing_Bps, acknowledged_bytes;
+	} info = { 0 };
+	socklen_t length = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 || length < sizeof(info))
+		return 0;
+	return info.acknowledged_bytes;
+}
+
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port)
 {
 	if (address->ss_family == AF_INET6)

@@ -134,14 +134,14 @@ static bool wants_fewer(const struct tcp_streams *streams, const struct tcp_stre
 	const unsigned count = tcp_streams_count(streams->active);
 
 	return (streams->idle || (streams->need_ns >= NEED_NS && sample->now_ns >= way->fewer_after_ns)) && count > 1 &&
-	       count <= most_streams(sample);
+	       (count + 1) / 2 >= sample->least && count <= most_streams(sample);
 }
 
-/* What another connection of the way has found. */
+/* What another connection of the way has found, and what threads need. */
 static void adopt(struct tcp_streams *streams, const struct tcp_streams_way *way,
 		  const struct tcp_streams_sample *sample)
 {
-	uint32_t found = way->found, active;
+	uint32_t found = (uint32_t)max_u64(way->found, min_u64(sample->least, most_streams(sample))), active;
 
 	if (found > tcp_streams_count(streams->open) && sample->receiver_full)
 		found = 0;

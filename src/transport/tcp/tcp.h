@@ -5,10 +5,12 @@
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. progress.c moves its data: read.c hands on what came, sender.c and receiver.c hold what the two roles do
  * with frames, feedback.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
- * failover.c is what happens when a socket dies, service.c is the one background thread, count.c what metrics tell.
+ * failover.c is what happens when a socket dies, service.c is the one background thread, movers.c are those that send and
+ * receive in place of the caller's, count.c what metrics tell.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
- * a connection), the pace's own, that of tcp_growth_ways, and that of its memory. No lock is held across anything that blocks.
+ * a connection), then one of the pace's own, that of tcp_growth_ways, that of its memory, and that of tcp_movers. No lock is
+ * held across anything that blocks.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_TCP_H
 #define TRIBUTARY_TRANSPORT_TCP_TCP_H
@@ -19,6 +21,8 @@
 #include "transport/service.h"
 #include "transport/tcp/growth.h"
 #include "transport/tcp/interface.h"
+#include "transport/tcp/movers.h"
+#include "transport/tcp/socket.h"
 #include "transport/tcp/window.h"
 #include "transport/tcp/wire.h"
 #include "transport/transport.h"
@@ -66,9 +70,15 @@ struct tcp_tx_frame {
 };
 
 struct tcp_stream {
+	struct tcp_connection *connection;
 	int fd;
 	uint8_t index;
 	bool live;
+	/* movers.c. While a call of theirs is under way its socket stays open, and what it writes from or reads into stays. */
+	enum tcp_move_state move;
+	TAILQ_ENTRY(tcp_stream) move_link;
+	uint64_t giving_bytes; /* sender: what the call may write beyond tx_written */
+	char lost_why[48];     /* lost during a call, which sees to it when it ends; "": not lost */
 	/*
 	 * Sender: one of its sockets was lost, and the receiver has not said yet how far it got. Live all the same: its next
 	 * socket is there, as no other stream was left to ask over, and carries nothing that could have to be sent again.
@@ -115,6 +125,7 @@ struct tcp_stream {
 	uint64_t path_ns;                          /* its round trip as it was connected; 0: not known */
 	uint64_t rate_Bps;                         /* acknowledged bytes, smoothed; for striping */
 	uint64_t most_Bps;                         /* its limit, whatever socket it has; 0: none */
+	uint64_t acknowledged_before; /* by its kernel's count, which includes the greeting */
 	uint64_t seen; /* growth.c: bytes that its kernel had had acknowledged at the last look */
 	uint64_t rate_busy_ns, rate_from_position; /* of its window: only while bytes were on their way */
 	/* Sender, between death and return. While it awaits DEAD: what was written and not acknowledged. */
@@ -148,6 +159,7 @@ struct tcp_request {
 	uint64_t size, granted, next_offset;
 	uint64_t unscheduled; /* bytes that may go behind its RTS; 0 once the receiver has said more of it */
 	unsigned unit;        /* where they may wait at the receiver */
+	bool received;        /* the receiver has all, and a mover's call may still use `data` */
 	/* A group of receives. */
 	unsigned count, open_count;
 	struct tcp_receive_slot slots[TRANSPORT_MAX_RECVS];
@@ -247,6 +259,11 @@ struct tcp_connection {
 	 * moved or ended the connection, for the owner's event is gone then.
 	 */
 	struct transport_watch watch;
+	/* Streams that movers have, under the movers' lock. An error is told when there is none: no buffer is in use then. */
+	_Atomic unsigned moving;
+	_Atomic unsigned movers_wait, passed_over; /* for the lock; looks in a row that callers leave out for them */
+	bool leaves_movers;                        /* no stream becomes theirs */
+	struct tcp_movers_time moved; /* since the caller's last look */
 	_Atomic bool hurries; /* it lacks a stream: the service thread comes again soon, also if its caller is at work on it */
 	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
@@ -318,6 +335,7 @@ static inline struct tcp_request *tcp_request_awaited(const struct tcp_connectio
 	return first && first == connection->s.buffered ? TAILQ_NEXT(first, link) : first;
 }
 
+struct tcp_acceptor; /* dial.h */
 struct tcp_listener {
 	struct tcp_transport *transport;
 	LIST_ENTRY(tcp_listener) link;
@@ -325,22 +343,6 @@ struct tcp_listener {
 	int device;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	STAILQ_HEAD(, tcp_connection) ready; /* to be accepted */
-};
-
-/* A listening socket of one interface, shared by all listeners, and what came to it and has not said hello. */
-struct tcp_pending {
-	int fd;
-	uint64_t since_ns;
-	struct sockaddr_storage peer;
-	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
-	size_t count;
-};
-struct tcp_acceptor {
-	int fd;
-	uint16_t port;
-	struct tcp_pending pending[TCP_PENDING_MAX];
-	unsigned pending_count;
-	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
 };
 
 /*
@@ -393,41 +395,17 @@ struct tcp_transport {
 	unsigned lingering_count;
 	bool bounds_windows; /* tcp_kernel_bounds_windows */
 	struct tcp_growth_ways ways;
+	struct tcp_movers movers;
 };
 
-/* socket.c */
-int tcp_socket_random(void *bytes, size_t count);
-void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class);
-int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t port_low, uint16_t port_high,
-		      uint16_t *ret_port, int *ret_fd);
-void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port);
-/* What goes out of one socket in a second, spread evenly. 0: no bound, as in the beginning. */
-void tcp_socket_pace(int fd, uint64_t rate_Bps);
-/* What the peer may have on its way in one socket, where tcp_kernel_bounds_windows. 0: as much as it likes. */
-enum { TCP_WINDOW_NO_BOUND = 1 << 30 };
-uint64_t tcp_socket_window(int fd, uint64_t bytes); /* what was set: two segments at least */
-uint64_t tcp_socket_window_least(int fd);           /* those two; 0: not known */
-/* At most so much more the peer may send already, whatever bound is set now. 0: not known. */
-uint64_t tcp_socket_window_offered(int fd);
-/* Kernels since 5.15 follow a bound that is set in mid-stream at once, older ones never. release: uname's. */
-bool tcp_kernel_bounds_windows(const char *release);
-/* The least difference that two windows can show. */
-uint64_t tcp_socket_window_grain(int fd);
-/* The round trip as the kernel has measured it: of a socket just connected, the handshake's. 0: not known. */
-uint64_t tcp_socket_path_ns(int fd);
-/* Half of the descriptors that this process may have are in use, as far as a new one shows: no more for what may be spared. */
-bool tcp_socket_is_scarce(int fd);
-uint64_t tcp_socket_retransmissions(int fd); /* segments, since it was connected */
-socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
-void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
-bool tcp_socket_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* ports aside */
-enum { TCP_ADDRESS_TEXT = 80 };
-/* "10.0.0.1:4711" or "[fe80::1]:4711"; returns text. */
-const char *tcp_socket_text(const struct sockaddr_storage *address, char text[static TCP_ADDRESS_TEXT]);
-bool tcp_bytes_equal(const uint8_t *a, const uint8_t *b, size_t count); /* in constant time */
+/* What every call says: the error, once nothing uses the buffers of its requests. */
+static inline int tcp_connection_error(const struct tcp_connection *connection)
+{
+	return atomic_load_explicit(&connection->moving, memory_order_acquire) ? 0 : connection->error;
+}
 
 /* stream.c. All under the connection's lock. */
-int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role role);
+int tcp_stream_init(struct tcp_connection *connection, unsigned index);
 void tcp_stream_fini(struct tcp_stream *stream);
 /* A new socket for it: positions start at 0. */
 void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64_t now_ns);
@@ -443,8 +421,17 @@ static inline bool tcp_stream_has_unsent(const struct tcp_stream *stream)
 }
 /* Queues a frame; the caller checked tcp_stream_has_room. */
 void tcp_stream_queue(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload);
-/* Writes what is queued. An error shows as the stream is read. keep: frames wait to be acknowledged. */
+/* Writes what is queued, or leaves it to movers. An error shows as the stream is read. keep: frames wait to be acknowledged. */
 void tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns);
+/*
+ * The same in three steps, so that the call can be made without the lock: what is to be written, at most `most` bytes (false:
+ * nothing); the call; what it has brought (false: the socket takes no more now).
+ */
+bool tcp_stream_write_begin(struct tcp_stream *stream, size_t most, struct tcp_call *ret);
+ssize_t tcp_stream_write(struct tcp_call *call);
+bool tcp_stream_write_end(struct tcp_stream *stream, const struct tcp_call *call, ssize_t r, bool keep, uint64_t now_ns);
+/* Frames that are written and acknowledged are let go. */
+void tcp_stream_let_go(struct tcp_stream *stream);
 /* When `bytes` came since `then_ns`: from when on as many as are worth a system call will have come; 0: at once. */
 uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns);
 /*
@@ -452,6 +439,14 @@ uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns
  * read was filled, so there may be more.
  */
 int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more);
+/* The payload under way has its place for good, so the call may be made without the lock. */
+bool tcp_stream_is_moved_in(const struct tcp_stream *stream);
+/* In three steps, as writing: at most payload_most of the payload under way (-EAGAIN: not now), the call, what it has brought. */
+int tcp_stream_read_begin(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, size_t payload_most,
+			  struct tcp_call *ret);
+ssize_t tcp_stream_read_call(struct tcp_call *call);
+int tcp_stream_read_end(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_call *call,
+			ssize_t got, bool *ret_more);
 
 /* request.c */
 /* What a receiver tells goes out on it; NULL: no stream is live. */
@@ -472,6 +467,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 /* Whether a send whose FIN is late is done without it: its data is the caller's again, and its request ours. */
 bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *request);
 int tcp_sender_frame(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
+void tcp_sender_call_ended(struct tcp_connection *connection); /* what only that kept from being done is done */
 /* The receiver has said how many unscheduled bytes may be on their way. */
 void tcp_sender_may_begin(struct tcp_connection *connection, uint64_t bytes);
 /* True: bytes wait for a socket to take them. */
@@ -569,6 +565,10 @@ void tcp_connection_free(struct tcp_connection *connection);
 void tcp_connection_remove(struct tcp_connection *connection);
 /* progress.c */
 void tcp_connection_progress(struct tcp_connection *connection);
+/* After a read, with what it returned: the stream or the connection may be lost. heard: something came. */
+void tcp_connection_read(struct tcp_connection *connection, struct tcp_stream *stream, int r, bool heard);
+/* After reading, what there is to say or to send. all: every stream was read, or may have been. */
+void tcp_connection_answer(struct tcp_connection *connection, bool all);
 /* For an owner who was woken by one of its sockets. */
 int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next);
 /* What has to be done every beat, by the service thread or by a caller that holds the lock all the time. */

@@ -69,6 +69,7 @@ static void tcp_close(struct transport *opaque)
 		}
 	}
 	transport_service_stop(&transport->service);
+	tcp_movers_fini(&transport->movers);
 	while (!LIST_EMPTY(&transport->connections))
 		tcp_connection_remove(LIST_FIRST(&transport->connections));
 	tcp_connector_expire(transport, 0, true);
@@ -107,6 +108,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	pthread_mutex_init(&transport->lock, NULL);
 	pthread_mutex_init(&transport->ways.lock, NULL);
 	transport->ways.memory = tcp_growth_memory_new(params);
+	tcp_movers_init(transport, tcp_move);
 	transport_service_init(&transport->service, &transport->lock);
 	transport_devices_init(&transport->devices, &transport->lock, describe);
 	set_times(transport);
@@ -289,7 +291,8 @@ static int tcp_memory_register_dmabuf(struct transport_connection *connection, v
 
 static int tcp_memory_deregister(struct transport_connection *connection, void *registration)
 {
-	(void)connection, (void)registration;
+	(void)registration;
+	tcp_movers_pause((struct tcp_connection *)connection); /* after an abort requests are open for ever */
 	return 0;
 }
 
@@ -309,17 +312,15 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	now_ns = connection->now_ns = clock_now_ns();
 	connection->ready = true;
 	atomic_fetch_add_explicit(&connection->transport->sends, 1, memory_order_relaxed);
-	r = connection->error;
-	if (connection->s.buffered && !connection->watch.on) { /* its FIN may lie there, and makes room */
+	if (connection->s.buffered && !connection->watch.on && !connection->error) /* its FIN may lie there, and makes room */
 		tcp_connection_progress(connection);
-		r = connection->error;
-	}
-	if (r == 0)
+	r = tcp_connection_error(connection);
+	if (!connection->error)
 		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
-	if (r == 0 && !request && !connection->watch.on) { /* what makes room comes from the peer */
+	if (r == 0 && !request && !connection->watch.on && !connection->error) { /* what makes room comes from the peer */
 		connection->ready = true;
 		tcp_connection_progress(connection);
-		r = connection->error;
+		r = tcp_connection_error(connection);
 	}
 	pthread_mutex_unlock(&connection->lock);
 	*ret = (struct transport_request *)request;
@@ -364,9 +365,12 @@ static int tcp_receive(struct transport_connection *opaque, int count, void *con
 	/* After the peer's end, what it had sent before is still here to be received. */
 	connection->ready = true;
 	connection->now_ns = clock_now_ns();
-	r = connection->error && TAILQ_EMPTY(&connection->r.unexpected) ? connection->error : 0;
-	if (r == 0)
+	if (connection->error && TAILQ_EMPTY(&connection->r.unexpected))
+		r = tcp_connection_error(connection);
+	else
 		r = tcp_receiver_receive(connection, count, data, bytes, tags, connection->now_ns, &request);
+	if (r < 0 && connection->error)
+		r = tcp_connection_error(connection);
 	pthread_mutex_unlock(&connection->lock);
 	*ret = (struct transport_request *)request;
 	return r;

@@ -107,6 +107,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_string_equal(defaults.state_home, "");
 	assert_int_equal(defaults.simd, SIMD_AUTO);
 	assert_string_equal(defaults.hca, "");
+	assert_int_equal(defaults.movers, -1);
 	assert_int_equal(defaults.gid_index, -1);
 	assert_int_equal(defaults.traffic_class, -1);
 	assert_int_equal(defaults.service_level, 0);
@@ -119,7 +120,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 36);
+	assert_int_equal(params_count(), 37);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -159,6 +160,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		  { { "1024-65535", "1024-65535" }, { "5000-5000", "5000-5000" }, { "any", "any" } },
 		  { "1023-2000", "2000-65536", "3000-2000", "3000", "0", "0-0" } },
 		{ "TRIBUTARY_STREAMS", { { "0", "0" }, { "32", "32" } }, { "33", "-1", "4294967296", "two", "1.5" } },
+		{ "TRIBUTARY_MOVERS", { { "auto", "auto" }, { "0", "0" }, { "16", "16" } }, { "17", "-2", "all" } },
 		{ "TRIBUTARY_TIMEOUT",
 		  { { "0.1", "0.1" }, { "3600", "3600" }, { "2.50", "2.5" } },
 		  { "0", "0.099999999", "3600.1", "10s", "-1" } },

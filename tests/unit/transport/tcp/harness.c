@@ -204,8 +204,56 @@ static void middle_close(struct harness_middle *middle)
 	middle->sender = middle->receiver = -1;
 }
 
+void harness_use_movers(struct harness *harness)
+{
+	struct tcp_movers *movers = &harness->transport.movers;
+
+	harness->params.movers = 1;
+	tcp_movers_init(&harness->transport, tcp_move);
+	movers->count = 1; /* which never asks for a stream itself */
+	movers->least_bytes = 40;
+}
+
+void harness_move(struct harness *harness, unsigned index)
+{
+	struct tcp_movers *movers = &harness->transport.movers;
+	struct tcp_move *move = &harness->moves[index];
+	bool again = false;
+
+	if (!move->stream) {
+		move->stream = tcp_movers_next(movers);
+		if (move->stream && tcp_move_begin(move))
+			return;
+	} else if (!harness->called[index]) {
+		harness->called[index] = true;
+		tcp_move_call(move);
+		return;
+	} else {
+		harness->called[index] = false;
+		harness->moved++;
+		again = tcp_move_end(move);
+	}
+	if (move->stream)
+		tcp_movers_return(movers, move->stream, again);
+	move->stream = NULL;
+}
+
+static void end_moves(struct harness *harness)
+{
+	if (!harness->transport.movers.count)
+		return;
+	for (unsigned i = 0; i < HARNESS_MOVERS; i++)
+		while (harness->moves[i].stream)
+			harness_move(harness, i);
+	tcp_movers_leave(harness->sender);
+	tcp_movers_leave(harness->receiver);
+	harness->transport.movers.count = 0;
+	tcp_movers_fini(&harness->transport.movers);
+}
+
 void harness_close(struct harness *harness)
 {
+	end_moves(harness);
 	harness_cut_all(harness);
 	tcp_connection_free(harness->sender);
 	tcp_connection_free(harness->receiver);
@@ -256,6 +304,10 @@ void harness_rejoin(struct harness *harness)
 
 		if (stream->live || harness->sender->error || (stream->awaits_dead && harness->sender->live_count))
 			continue;
+		if (harness->receiver->streams[i].move == TCP_MOVE_CALL) { /* acceptor.c: the sender dials again */
+			tcp_failover_lost(harness->receiver, &harness->receiver->streams[i], "dialled anew", harness->now_ns);
+			continue;
+		}
 		middle_close(&harness->middles[i]);
 		attach(harness, i, fds);
 		harness->middles[i].left = HARNESS_WHOLE;
@@ -469,6 +521,8 @@ void harness_run_random(struct harness *harness, uint64_t *random, unsigned cuts
 		harness->sender->ready |= random_below(random, 2);
 		if (random_below(random, 2))
 			tcp_connection_progress(random_below(random, 2) ? harness->sender : harness->receiver);
+		if (harness->transport.movers.count)
+			harness_move(harness, (unsigned)random_below(random, HARNESS_MOVERS));
 		harness->early |= harness->receiver->r.early != 0;
 		if (cuts && !random_below(random, 80)) {
 			cuts--;

@@ -18,6 +18,7 @@ enum {
 	HARNESS_STEPS_MAX = 20000,
 	HARNESS_WHOLE = 1 << 30,
 	HARNESS_PASS_MOST = 4096,
+	HARNESS_MOVERS = 4,
 };
 
 enum harness_death { HARNESS_CLOSED, HARNESS_SILENT };
@@ -63,6 +64,10 @@ struct harness {
 	unsigned sent, posted, came_unscheduled, buffered;
 	bool early; /* a message was announced before its turn */
 	unsigned changes; /* harness_run_random: of the active streams */
+	/* harness_run_random: movers with calls that others overtake; an unused one has no stream. */
+	struct tcp_move moves[HARNESS_MOVERS];
+	bool called[HARNESS_MOVERS];
+	unsigned moved;
 	bool rejoin; /* lost streams come back */
 	unsigned rejoins;
 	unsigned cut_all_at, cuts_left; /* the step in which all are cut, and how often from then on */
@@ -77,6 +82,10 @@ int harness_setup(void **state);
 int harness_teardown(void **state);
 void harness_open(struct harness *harness, const struct harness_program *program, unsigned active_count);
 void harness_close(struct harness *harness);
+/* What is worth it goes through movers; the test makes their calls. */
+void harness_use_movers(struct harness *harness);
+/* One step of a mover: takes a stream of the queue, makes its call, or says what that has brought. */
+void harness_move(struct harness *harness, unsigned index);
 /* Some bytes through one stream, both ways. */
 void harness_pass(struct harness_middle *middle);
 void harness_pass_some(struct harness_middle *middle, size_t most);
