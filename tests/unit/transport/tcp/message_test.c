@@ -466,6 +466,11 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
+	/* A stream that carries data no more keeps nobody waiting. */
+	harness->receiver->streams[1].rx_used = true;
+	harness->receiver->streams[1].flight_from = UINT64_MAX;
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	/* Nor when the bound shrinks meanwhile. */
 	stream->flight_from = stream->rx_position + 12 * HARNESS_BYTES;
 	pace_join(pace, &third);

@@ -337,6 +337,46 @@ static void a_trial_outlives_a_rest(void **state)
 	assert_int_equal(connection->answer.active, 3);
 }
 
+/* What another connection of the way has found would take from other hosts. */
+static void nothing_is_adopted_where_the_receiver_is_full(void **state)
+{
+	static struct network network;
+	struct connection *connection = &network.connections[0];
+	static const struct scenario tenth = { "", TENTH };
+
+	(void)state;
+	for (unsigned full = 0; full < 2; full++) {
+		struct tcp_streams_sample sample = { .now_ns = 2 * NS_PER_S, .ready = 1, .receiver_full = full };
+
+		network_make(&network, &tenth, 1, 0);
+		network_play(&network, 0.1);
+		connection->streams.state = TCP_STREAMS_SETTLED;
+		connection->streams.open = connection->streams.active = 1;
+		network.ways[0].found = 4;
+		tcp_streams_step(&connection->streams, &network.ways[0], &sample, &connection->answer);
+		assert_int_equal(__builtin_popcount(connection->answer.open), full ? 1 : 4);
+	}
+}
+
+/* Where others send, a trial proves nothing before the receiver has said what becomes of them. */
+static void what_becomes_of_others_has_to_be_known(void **state)
+{
+	struct tcp_streams_measure before = { .waited_ns = NS_PER_S, .waited_bytes = { 100 << 20 } }, after = before;
+
+	(void)state;
+	after.waited_bytes[1] = 100 << 20;
+	after.others = (struct tcp_streams_others){ .kept = 1, .each_Bps = 500e6 };
+	assert_true(tcp_streams_measure_others_kept(&before, &after, 0));
+	after.competes = true;
+	assert_false(tcp_streams_measure_others_kept(&before, &after, 0));
+	after.others.measured = true;
+	assert_true(tcp_streams_measure_others_kept(&before, &after, 0));
+	after.others = (struct tcp_streams_others){ .measured = true, .kept = 0.5, .lost_Bps = 100e6, .each_Bps = 300e6 };
+	assert_true(tcp_streams_measure_others_kept(&before, &after, 0)); /* they have more than it */
+	after.others.lost_Bps = 200e6;
+	assert_false(tcp_streams_measure_others_kept(&before, &after, 0)); /* but it gains less than they lose */
+}
+
 static void the_limit_of_a_process_that_died_ends(void **state)
 {
 	struct tcp_streams_way way = { .limit = 1, .limit_until_ns = NS_PER_S };
@@ -387,6 +427,8 @@ int main(void)
 		cmocka_unit_test(a_trial_that_cannot_go_on_leaves_what_was_before),
 		cmocka_unit_test(a_remembered_number_is_tried_soon),
 		cmocka_unit_test(a_trial_outlives_a_rest),
+		cmocka_unit_test(nothing_is_adopted_where_the_receiver_is_full),
+		cmocka_unit_test(what_becomes_of_others_has_to_be_known),
 		cmocka_unit_test(the_limit_of_a_process_that_died_ends),
 		cmocka_unit_test(any_content_of_shared_memory_is_harmless),
 	};
