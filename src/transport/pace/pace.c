@@ -238,6 +238,7 @@ static void run(struct pace *pace)
 	atomic_store_explicit(&pace->one_sender, one_sender_alone(pace) && processes(pace) == 1, memory_order_relaxed);
 	budget_bytes = budget(pace);
 	flight_look(pace);
+	pace->port.sends = sends(pace);
 	pace_turn_look(pace);
 	if (granter->waiting_count)
 		pace_granter_resize(granter, budget_bytes,

@@ -14,10 +14,17 @@
 #define MEAN_NS      (50 * NS_PER_MS)
 #define FIRST_NS     (10 * NS_PER_MS)
 #define SETTLE_NS    (10 * NS_PER_MS)
+#define MEASURED_NS  (20 * NS_PER_MS)
 #define USUAL_NS     (4 * NS_PER_MS) /* what came in less says nothing of a rate */
-#define TOOK         0.93
+#define TOOK         0.05
 #define HOLD_NS      (50 * NS_PER_MS)
 #define HOLD_MOST_NS (10 * NS_PER_S) /* a trial of 0.1 s then costs nothing, and a change is seen soon */
+
+/*
+ * Such a trial counts for so many. In a collective, where this host sends, too, others may send less
+ * for what comes to them.
+ */
+enum { TOOK_COUNTS = 8, TOOK_OF_COLLECTIVE = 2 };
 
 void pace_port_init(struct pace_port *port, uint64_t port_Bps)
 {
@@ -111,14 +118,60 @@ bool pace_port_is_full(const struct pace_port *port)
 	return port->full;
 }
 
+struct pace_port_others pace_port_others(struct pace_port *port, uint64_t now_ns)
+{
+	struct pace_port_others ret = { .kept = 1 };
+	double expected = 0, actual = 0, bytes = 0, ns = 0;
+	struct pace_sender *sender;
+
+	settle(port, now_ns);
+	if (!port->holder || port->holder->streams == port->streams || port->settles_ns)
+		return ret;
+	pace_port_turns(port, port->holder, now_ns);
+	LIST_FOREACH(sender, &port->senders, link) {
+		const struct pace_port_measure *now = &sender->now, *usual = &sender->usual;
+
+		if (sender == port->holder)
+			continue;
+		bytes += (double)now->bytes;
+		ns += (double)now->ns;
+		if (usual->ns >= USUAL_NS) {
+			actual += (double)now->bytes;
+			expected += (double)usual->bytes * (double)now->ns / (double)usual->ns;
+		}
+	}
+	ret.measured_ns = port->holder->now.ns;
+	if (!ret.measured_ns)
+		return ret;
+	ret.kept = expected > 0 ? actual / expected : 1;
+	ret.lost_Bps = expected > actual ? (expected - actual) * 1e9 / (double)ret.measured_ns : 0;
+	ret.each_Bps = ns > 0 ? bytes * 1e9 / ns : 0;
+	return ret;
+}
+
+/* The holder gained no more than others lost, which was something: the port carries no more. */
+static bool took(struct pace_port *port, uint64_t now_ns)
+{
+	const struct pace_port_others others = pace_port_others(port, now_ns);
+	const struct pace_port_measure *now = &port->holder->now, *usual = &port->holder->usual;
+	double was_Bps, is_Bps, expected_Bps;
+
+	if (others.measured_ns < MEASURED_NS || !usual->ns)
+		return false;
+	was_Bps = (double)usual->bytes * 1e9 / (double)usual->ns;
+	is_Bps = (double)now->bytes * 1e9 / (double)now->ns;
+	expected_Bps = others.kept < 1 ? others.lost_Bps / (1 - others.kept) : 0;
+	return others.lost_Bps > TOOK * expected_Bps && others.lost_Bps >= is_Bps - was_Bps - TOOK * (was_Bps + expected_Bps);
+}
+
 static void end_turn(struct pace_port *port, uint64_t now_ns)
 {
 	port->after_ns = now_ns;
 	if (port->holder->streams != port->streams) {
 		port->failed = 0;
 	} else if (port->tried) {
-		port->after_ns += min_u64(HOLD_NS << min_u64(port->failed, 20), HOLD_MOST_NS);
-		port->failed += port->took ? 2 : 1;
+		port->failed += !port->took ? 1 : port->sends ? TOOK_OF_COLLECTIVE : TOOK_COUNTS;
+		port->after_ns += min_u64(HOLD_NS << min_u64(port->failed - 1, 20), HOLD_MOST_NS);
 	}
 	port->holder = NULL;
 }
@@ -128,7 +181,7 @@ void pace_port_want(struct pace_port *port, struct pace_sender *sender, bool wan
 	const bool wanted = sender->wants;
 
 	if (sender == port->holder && streams != sender->streams) {
-		port->took = pace_port_others(port, now_ns).kept < TOOK;
+		port->took = took(port, now_ns);
 		begin(port, sender->streams == port->streams && !port->settles_ns, now_ns);
 		port->settles_ns = now_ns + SETTLE_NS;
 		port->tried = true;
@@ -165,35 +218,4 @@ struct pace_sender *pace_port_turn(struct pace_port *port, uint64_t now_ns)
 		begin(port, false, now_ns);
 	}
 	return port->holder;
-}
-
-struct pace_port_others pace_port_others(struct pace_port *port, uint64_t now_ns)
-{
-	struct pace_port_others ret = { .kept = 1 };
-	double expected = 0, actual = 0, bytes = 0, ns = 0;
-	struct pace_sender *sender;
-
-	settle(port, now_ns);
-	if (!port->holder || port->holder->streams == port->streams || port->settles_ns)
-		return ret;
-	pace_port_turns(port, port->holder, now_ns);
-	LIST_FOREACH(sender, &port->senders, link) {
-		const struct pace_port_measure *now = &sender->now, *usual = &sender->usual;
-
-		if (sender == port->holder)
-			continue;
-		bytes += (double)now->bytes;
-		ns += (double)now->ns;
-		if (usual->ns >= USUAL_NS) {
-			actual += (double)now->bytes;
-			expected += (double)usual->bytes * (double)now->ns / (double)usual->ns;
-		}
-	}
-	ret.measured_ns = port->holder->now.ns;
-	if (!ret.measured_ns)
-		return ret;
-	ret.kept = expected > 0 ? actual / expected : 1;
-	ret.lost_Bps = expected > actual ? (expected - actual) * 1e9 / (double)ret.measured_ns : 0;
-	ret.each_Bps = ns > 0 ? bytes * 1e9 / ns : 0;
-	return ret;
 }

@@ -38,6 +38,7 @@ struct pace_sender {
 #define PACE_PORT_TURN_NS (2000ULL * 1000 * 1000) /* four times a trial's deadline: then it is another's, if one asks */
 
 struct pace_port {
+	bool sends; /* set by the caller: so does this host */
 	/* Private. */
 	uint64_t payload_Bps; /* nominally; 0: not known */
 	struct pace_port_measure all; /* while anything was granted that had not come */

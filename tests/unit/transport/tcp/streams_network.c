@@ -97,6 +97,8 @@ void network_make(struct network *network, const struct scenario *scenario, uint
 	network->dialled = 0;
 	for (unsigned i = 0; i < CONNECTIONS_MOST; i++)
 		pace_port_init(&network->receivers[i], (uint64_t)(scenario->receiver_hint * PORT_BPS / 0.94));
+	for (unsigned i = 0; i < CONNECTIONS_MOST; i++)
+		network->receivers[i].sends = scenario->pattern != PATTERN_INCAST;
 	for (unsigned i = 0; i < network->connection_count; i++)
 		pace_port_join(&network->receivers[network->connections[i].receiver], &network->connections[i].sender);
 }
