@@ -4,15 +4,22 @@
 #include "base/params.h"
 #include "base/sys.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { DIRECTORY_MODE = 0755 };
+enum {
+	DIRECTORY_MODE = 0755,
+	RANDOM_BYTES = 6, /* of mkostemp */
+	ABANDONED_S = 600,
+	LOOKED_AT_MAX = 10000,
+};
 
 static int copy_path(const char *path, char *ret, size_t ret_bytes)
 {
@@ -113,16 +120,35 @@ static int sync_directory(const char *directory)
 	return r;
 }
 
+/* Processes that ended while they wrote leave these behind. */
+static void remove_abandoned(const char *directory, const char *beginning)
+{
+	const size_t bytes = strlen(beginning);
+	DIR *listing = opendir(directory);
+	const struct dirent *entry;
+	struct stat st;
+
+	for (unsigned i = 0; listing && i < LOOKED_AT_MAX && (entry = readdir(listing)); i++)
+		if (!strncmp(entry->d_name, beginning, bytes) && strlen(entry->d_name) == bytes + RANDOM_BYTES &&
+		    fstatat(dirfd(listing), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		    st.st_mtime + ABANDONED_S < time(NULL))
+			unlinkat(dirfd(listing), entry->d_name, 0);
+	if (listing)
+		closedir(listing);
+}
+
 int state_dir_replace(const char *path, const void *data, size_t bytes, unsigned mode)
 {
-	char temporary[STATE_DIR_PATH_BYTES + 16], directory[STATE_DIR_PATH_BYTES];
+	char temporary[STATE_DIR_PATH_BYTES + 16], directory[STATE_DIR_PATH_BYTES], beginning[STATE_DIR_PATH_BYTES];
 	const char *slash = strrchr(path, '/');
 	size_t before = slash ? (size_t)(slash - path) + 1 : 0;
 	int fd, r = 0;
 
 	/* mkostemp makes a new file or fails: it opens none that is there, and follows no link. */
 	snprintf(temporary, sizeof(temporary), "%.*s.%s.XXXXXX", (int)before, path, path + before);
-	snprintf(directory, sizeof(directory), "%.*s", (int)before, path);
+	snprintf(directory, sizeof(directory), "%.*s", before ? (int)before : 1, before ? path : ".");
+	snprintf(beginning, sizeof(beginning), ".%s.", path + before);
+	remove_abandoned(directory, beginning);
 	fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -137,5 +163,5 @@ int state_dir_replace(const char *path, const void *data, size_t bytes, unsigned
 		unlink(temporary);
 		return r;
 	}
-	return sync_directory(before ? directory : ".");
+	return sync_directory(directory);
 }
