@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -183,8 +184,9 @@ static bool has_left_turn(struct link *link, struct pace_arbiter *other)
 /* Its connection tries nothing while another process of the host does. */
 static void another_process_s_turn_is_waited_for(void **state)
 {
-	struct transport *transport = conversation_transport(0);
-	const struct tcp_transport *tcp = (const struct tcp_transport *)transport;
+	char place[] = "/tmp/tributary-turn-XXXXXX"; /* other processes of the host do not come here */
+	struct transport *transport;
+	const struct tcp_transport *tcp;
 	const uint64_t deadline_ns = runtime_deadline_ns(60000);
 	struct pace_arbiter *other;
 	unsigned queued = 0;
@@ -192,6 +194,10 @@ static void another_process_s_turn_is_waited_for(void **state)
 	struct diag diag;
 
 	(void)state;
+	assert_non_null(mkdtemp(place));
+	assert_int_equal(setenv("TRIBUTARY_SHARED_DIR", place, 1), 0);
+	transport = conversation_transport(0);
+	tcp = (const struct tcp_transport *)transport;
 	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
 	growth_begin(&link);
 	assert_int_equal(pace_arbiter_open(tcp->params->shared_dir, tcp->devices.list[0].name, &other, &diag), 0);
@@ -214,6 +220,7 @@ static void another_process_s_turn_is_waited_for(void **state)
 	pace_arbiter_close(other);
 	link_close(&link);
 	transport_tcp.close(transport);
+	assert_int_equal(rmdir(place), 0);
 }
 
 int main(int argc, char **argv)

@@ -410,6 +410,9 @@ static void any_content_of_shared_memory_is_harmless(void **state)
 		for (size_t k = 0; k < sizeof(sample); k++)
 			bytes[k] = random_below(&random, 4) ? 0 : (uint8_t)random_next(&random);
 		sample.turn = random_below(&random, 8) != 0;
+		sample.competes = random_below(&random, 2);
+		sample.receiver_full = random_below(&random, 2);
+		sample.others.measured = random_below(&random, 2);
 		sample.ready |= answer.open * (i % 16 != 0);
 		for (size_t k = 0; k < sizeof(way) && i % 8 == 0; k++)
 			((uint8_t *)&way)[k] = random_below(&random, 3) ? 0 : (uint8_t)random_next(&random);
