@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -123,6 +124,7 @@ static struct child asked_start(int *ret_ask)
 		struct diag diag;
 		char byte;
 
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(told[1]);
 		if (pace_arbiter_open(directory, "eth0", &arbiter, &diag) < 0)
 			_exit(1);
@@ -217,6 +219,7 @@ static void crowd_run(struct crowd *crowd, unsigned index)
 	struct pace_arbiter *arbiter;
 	struct diag diag;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that has the turn leaves the others asking */
 	if (pace_arbiter_open(directory, "eth0", &arbiter, &diag) < 0)
 		_exit(1);
 	while (atomic_load(&crowd->had[index]) < TURNS) {
