@@ -15,4 +15,7 @@ bool pin_read_list(const char *text, cpu_set_t *ret);
  */
 void pin_near(const char *path, int least);
 
+/* How many of these cores the process may use at a time: its cgroups may allow less. root: before /proc and /sys; "". */
+unsigned pin_core_count(const cpu_set_t *cores, const char *root);
+
 #endif

@@ -370,7 +370,7 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	sample->port_Bps = growth->port_Bps;
 	sample->ready = ready_of(connection);
 	add_receiver(&connection->s.port, sample);
-	sample->least = tcp_movers_streams(connection);
+	sample->threads = tcp_movers_streams(connection);
 	if (growth->answer.detailed)
 		add_details(connection);
 	else

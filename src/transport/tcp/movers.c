@@ -18,7 +18,7 @@ enum {
 	OPEN_CALLS = 8,    /* with less on its way a caller is sooner through than a mover is awake */
 	CALLER_WAITS = 16, /* looks that it leaves out in a row */
 };
-#define POLL_MOST_NS (8 * NS_PER_MS) /* a thread that looked longer ago was elsewhere */
+#define POLL_MOST_NS (200 * NS_PER_MS) /* a thread that looked longer ago was elsewhere; twice a quota's period */
 
 /* What this thread has measured since its last report. */
 static _Thread_local struct tally {
@@ -38,7 +38,7 @@ static unsigned most_movers(const struct tcp_connection *connection)
 	if (pace)
 		pace_state(pace, &state);
 	processes = max_u64(max_u64(transport->params->local_processes, state.sharing_processes), 1);
-	return (unsigned)min_u64((uint64_t)CPU_COUNT(&transport->movers.cores) * 3 / 4 / processes, TCP_MOVERS_MAX);
+	return (unsigned)min_u64((uint64_t)transport->movers.core_count * 3 / 4 / processes, TCP_MOVERS_MAX);
 }
 
 void tcp_movers_init(struct tcp_transport *transport, bool (*move)(struct tcp_stream *stream))
@@ -53,8 +53,9 @@ void tcp_movers_init(struct tcp_transport *transport, bool (*move)(struct tcp_st
 	movers->move = move;
 	CPU_ZERO(&movers->cores);
 	(void)sched_getaffinity(0, sizeof(movers->cores), &movers->cores);
+	movers->core_count = pin_core_count(&movers->cores, "");
 	movers->least_bytes = TCP_MOVERS_LEAST_BYTES;
-	movers->chooses = wanted < 0 && CPU_COUNT(&movers->cores) >= CORES_LEAST;
+	movers->chooses = wanted < 0 && movers->core_count >= CORES_LEAST;
 	atomic_store(&movers->most, wanted > 0 ? (unsigned)wanted : 0);
 	atomic_store(&movers->on, wanted > 0);
 }
@@ -226,26 +227,32 @@ void tcp_movers_leave(struct tcp_connection *connection)
 	struct tcp_stream *stream, *next;
 
 	pthread_mutex_lock(&connection->lock);
-	connection->leaves_movers = true;
-	pthread_mutex_unlock(&connection->lock);
-	if (!atomic_load(&connection->moving))
-		return;
 	pthread_mutex_lock(&movers->lock);
+	atomic_store(&connection->leaves_movers, true);
 	for (stream = TAILQ_FIRST(&movers->queue); stream; stream = next) {
 		next = TAILQ_NEXT(stream, move_link);
 		if (stream->connection != connection)
 			continue;
 		TAILQ_REMOVE(&movers->queue, stream, move_link);
 		atomic_fetch_sub(&movers->queued, 1);
+		stream->move = TCP_MOVE_NONE;
 		tcp_movers_return(movers, stream, false);
 	}
-	while (atomic_load(&connection->moving))
+	pthread_mutex_unlock(&connection->lock);
+	/* Those that have one leave it by themselves. */
+	while (atomic_load(&connection->moving) && atomic_load(&connection->leaves_movers))
 		pthread_cond_wait(&movers->left, &movers->lock);
 	pthread_mutex_unlock(&movers->lock);
-	pthread_mutex_lock(&connection->lock);
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		connection->streams[i].move = TCP_MOVE_NONE;
-	pthread_mutex_unlock(&connection->lock);
+}
+
+void tcp_movers_resume(struct tcp_connection *connection)
+{
+	struct tcp_movers *movers = &connection->transport->movers;
+
+	pthread_mutex_lock(&movers->lock);
+	atomic_store(&connection->leaves_movers, false);
+	pthread_cond_broadcast(&movers->left); /* what pause waits for has ended with its requests */
+	pthread_mutex_unlock(&movers->lock);
 }
 
 void tcp_movers_pause(struct tcp_connection *connection)
@@ -310,7 +317,7 @@ static void report(struct tcp_connection *connection)
 	pthread_mutex_unlock(&movers->lock);
 }
 
-void tcp_movers_note(struct tcp_connection *connection, uint64_t now_ns)
+void tcp_movers_note(struct tcp_connection *connection, uint64_t posted_ns, uint64_t now_ns)
 {
 	const struct tcp_movers *movers = &connection->transport->movers;
 	struct tcp_movers_time *time = &connection->moved;
@@ -320,7 +327,8 @@ void tcp_movers_note(struct tcp_connection *connection, uint64_t now_ns)
 	if (tally.transport != connection->transport)
 		tally = (struct tally){ .transport = connection->transport, .window.thread = (uintptr_t)&tally };
 	if (now_ns > tally.looked_ns) {
-		tally.window.polled_ns += min_u64(now_ns - tally.looked_ns, POLL_MOST_NS + time->calls_ns);
+		tally.window.polled_ns += min_u64(clock_elapsed_ns(max_u64(tally.looked_ns, posted_ns), now_ns),
+						  POLL_MOST_NS + time->calls_ns);
 		tally.looked_ns = now_ns;
 	}
 	tally.window.time.calls_ns += time->calls_ns;

@@ -73,6 +73,7 @@ struct tcp_movers {
 	size_t least_bytes; /* of a call that is left to them */
 	struct tcp_movers_rule rule;
 	const char *near; /* PCI path of the network card, or NULL: their cores are there */
+	unsigned core_count; /* of `cores`, or what the process's cgroup allows */
 	cpu_set_t cores; /* of the process as the transport was opened: NCCL narrows its own threads later */
 };
 
@@ -87,18 +88,19 @@ void tcp_movers_fini(struct tcp_movers *movers);
 bool tcp_movers_take(struct tcp_stream *stream, uint64_t bytes);
 /* Whether calls of this connection may be left to movers: they are at work, and long messages are open. Lock held. */
 bool tcp_movers_are_on(const struct tcp_connection *connection);
-/* How many streams a connection needs for them to share the work. 0: they have none. */
+/* How many streams a connection may need for them to share the work. 0: they are not at work. */
 unsigned tcp_movers_streams(const struct tcp_connection *connection);
 /* No stream of it is with a mover afterwards, or becomes theirs. No lock held; waits for the calls under way. */
 void tcp_movers_leave(struct tcp_connection *connection);
 /* The same, until the requests that are open now have ended: their buffers may not be theirs any more. */
 void tcp_movers_pause(struct tcp_connection *connection);
+void tcp_movers_resume(struct tcp_connection *connection); /* these have; connection lock held */
 /* A mover waits for the connection's lock, which a caller that polls would take again before it wakes: not now, then. */
 bool tcp_movers_go_first(struct tcp_connection *connection);
 /* Whether long calls are to be timed. */
 bool tcp_movers_measure(const struct tcp_connection *connection);
-/* What this thread's look at a connection has cost, whose lock is held: begins and ends their work. */
-void tcp_movers_note(struct tcp_connection *connection, uint64_t now_ns);
+/* What this thread's look at a request posted then has cost: begins and ends their work. Connection lock held. */
+void tcp_movers_note(struct tcp_connection *connection, uint64_t posted_ns, uint64_t now_ns);
 /* A stream waits and every mover is busy: one call in this thread. No lock held. */
 void tcp_movers_help(struct tcp_transport *transport);
 

@@ -2,6 +2,7 @@
 #include "transport/tcp/movers_rule.h"
 
 #include "base/clock.h"
+#include "base/minmax.h"
 
 /* The thread is the limit while so much of its time goes to long calls, and none of its kind while less does. */
 #define SATURATED 0.7
@@ -11,7 +12,7 @@
 #define GAIN      1.125
 #define GAIN_SOON 1.5
 #define LOSS      0.8
-enum { WINDOWS_BASE = 5, WINDOWS = 10, WINDOWS_SOON = 2, WINDOWS_CHECK = 3, DOUBLED_MOST = 8, CHECKS_DOUBLED_MOST = 5 };
+enum { WINDOWS_BASE = 5, WINDOWS = 10, WINDOWS_SOON = 2, WINDOWS_CHECK = 3, DOUBLED_MOST = 8, CHECKS_DOUBLED_MOST = 5, LOST_DOUBLED_MOST = 3, IDLE_PART = 10 };
 #define TRIAL_NS    NS_PER_S /* the peer's movers may begin later */
 #define CHECK_NS    (300 * NS_PER_MS)
 #define RELIEVED_NS NS_PER_S
@@ -38,8 +39,10 @@ static void sum_begin(struct tcp_movers_rule *rule)
 /* In the first window of a state threads begin or end. */
 static void sum(struct tcp_movers_rule *rule, const struct tcp_movers_window *window)
 {
-	rule->since_ns += window->polled_ns;
-	if (rule->since_ns == window->polled_ns || share_of(window) < IDLE)
+	const bool idle = share_of(window) < IDLE, first = !rule->since_ns;
+
+	rule->since_ns += idle ? window->polled_ns / IDLE_PART : window->polled_ns;
+	if (first || idle)
 		return;
 	rule->windows++;
 	rule->polled_ns += window->polled_ns;
@@ -104,7 +107,11 @@ static void step_check(struct tcp_movers_rule *rule, const struct tcp_movers_win
 	sum(rule, window);
 	if (rule->windows < WINDOWS_CHECK && rule->since_ns < CHECK_NS)
 		return;
-	if (rule->windows && rule->with < GAIN * rate_of(rule)) {
+	if (!rule->windows) { /* nothing is known */
+		go_to(rule, TCP_MOVERS_OFF);
+		return;
+	}
+	if (rule->with < GAIN * rate_of(rule)) {
 		tcp_movers_rule_fail(rule, window->now_ns);
 		return;
 	}
@@ -137,6 +144,16 @@ static void step_on(struct tcp_movers_rule *rule, const struct tcp_movers_window
 		go_to(rule, TCP_MOVERS_CHECK);
 }
 
+/* Nothing is known of a trial that nobody ends, but two threads by turns may not try for ever. */
+static void lose(struct tcp_movers_rule *rule, uint64_t now_ns)
+{
+	if (rule->state != TCP_MOVERS_OFF) {
+		rule->after_ns = now_ns + (HOLD_NS << min_u64(rule->failures, LOST_DOUBLED_MOST));
+		rule->failures += rule->failures < LOST_DOUBLED_MOST;
+	}
+	go_to(rule, TCP_MOVERS_OFF);
+}
+
 bool tcp_movers_step(struct tcp_movers_rule *rule, const struct tcp_movers_window *window)
 {
 	static void (*const steps[TCP_MOVERS_STATE_COUNT])(struct tcp_movers_rule *, const struct tcp_movers_window *) = {
@@ -150,10 +167,8 @@ bool tcp_movers_step(struct tcp_movers_rule *rule, const struct tcp_movers_windo
 	if (rule->thread && rule->thread != window->thread && clock_elapsed_ns(rule->seen_ns, window->now_ns) > LOST_NS) {
 		if (rule->state == TCP_MOVERS_ON)
 			rule->thread = window->thread;
-		else if (rule->state == TCP_MOVERS_OFF)
-			go_to(rule, TCP_MOVERS_OFF);
 		else
-			tcp_movers_rule_fail(rule, window->now_ns);
+			lose(rule, window->now_ns);
 	}
 	if (rule->state == TCP_MOVERS_OFF || rule->state == TCP_MOVERS_ON || rule->thread == window->thread)
 		steps[rule->state](rule, window);

@@ -210,7 +210,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 		tcp_connection_progress(connection);
 		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
 			tcp_connection_tick(connection, connection->now_ns);
-		tcp_movers_note(connection, connection->now_ns);
+		tcp_movers_note(connection, request->posted_ns, connection->now_ns);
 	}
 	if (request->done) {
 		request_put(request, sizes);

@@ -8,8 +8,8 @@ struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_
 {
 	if (connection->request_count == TRANSPORT_MAX_REQUESTS)
 		return NULL;
-	if (!connection->request_count && !connection->closing)
-		connection->leaves_movers = false; /* tcp_movers_pause */
+	if (connection->leaves_movers && !connection->request_count && !connection->closing)
+		tcp_movers_resume(connection);
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++) {
 		struct tcp_request *request = &connection->requests[i];
 

@@ -134,14 +134,14 @@ static bool wants_fewer(const struct tcp_streams *streams, const struct tcp_stre
 	const unsigned count = tcp_streams_count(streams->active);
 
 	return (streams->idle || (streams->need_ns >= NEED_NS && sample->now_ns >= way->fewer_after_ns)) && count > 1 &&
-	       (count + 1) / 2 >= sample->least && count <= most_streams(sample);
+	       count <= most_streams(sample);
 }
 
-/* What another connection of the way has found, and what threads need. */
+/* What another connection of the way has found. */
 static void adopt(struct tcp_streams *streams, const struct tcp_streams_way *way,
 		  const struct tcp_streams_sample *sample)
 {
-	uint32_t found = (uint32_t)max_u64(way->found, min_u64(sample->least, most_streams(sample))), active;
+	uint32_t found = way->found, active;
 
 	if (found > tcp_streams_count(streams->open) && sample->receiver_full)
 		found = 0;
@@ -206,10 +206,12 @@ static void step_settled(struct tcp_streams *streams, struct tcp_streams_way *wa
 	}
 }
 
-/* Beside other hosts none gets far ahead by what was right for a job without them. */
-static uint64_t remembered(const struct tcp_streams_way *way, const struct tcp_streams_sample *sample, unsigned count)
+/* By an earlier job, or by the threads that send. Beside other hosts none gets far ahead by what was right without them. */
+static uint64_t hinted(const struct tcp_streams_way *way, const struct tcp_streams_sample *sample, unsigned count)
 {
-	return sample->competes ? min_u64(way->remembered, (uint64_t)BESIDE_MOST * count) : way->remembered;
+	const uint64_t hint = max_u64(way->remembered, way->failed_more % 2 ? 0 : sample->threads);
+
+	return sample->competes ? min_u64(hint, (uint64_t)BESIDE_MOST * count) : hint;
 }
 
 /* Steady rates are known soon; and of many streams that an earlier job kept the gain is larger than noise. */
@@ -219,7 +221,7 @@ static bool is_measured(const struct tcp_streams *streams, const struct tcp_stre
 	const struct tcp_streams_measure *base = &streams->now;
 	const unsigned count = tcp_streams_count(streams->before);
 
-	if (remembered(way, sample, count) >= (uint64_t)MANY * count)
+	if (hinted(way, sample, count) >= (uint64_t)MANY * count)
 		return base->periods >= PERIODS_BASE;
 	return base->periods >= PERIODS_MOST ||
 	       base->periods >= PERIODS_BASE + PERIODS_BY_SPREAD * tcp_streams_measure_spread(base);
@@ -241,8 +243,8 @@ static uint64_t count_to_try(const struct tcp_streams *streams, const struct tcp
 
 	if (sample->competes) /* so that none gets ahead of the others, and the port is soon full */
 		try = count + (count + 1) / 2;
-	if (remembered(way, sample, count) > count)
-		try = (unsigned)remembered(way, sample, count);
+	if (hinted(way, sample, count) > count)
+		try = (unsigned)hinted(way, sample, count);
 	return min_u64(try, most_streams(sample));
 }
 

@@ -262,7 +262,7 @@ struct tcp_connection {
 	/* Streams that movers have, under the movers' lock. An error is told when there is none: no buffer is in use then. */
 	_Atomic unsigned moving;
 	_Atomic unsigned movers_wait, passed_over; /* for the lock; looks in a row that callers leave out for them */
-	bool leaves_movers;                        /* no stream becomes theirs */
+	_Atomic bool leaves_movers;                /* no stream becomes theirs */
 	struct tcp_movers_time moved; /* since the caller's last look */
 	_Atomic bool hurries; /* it lacks a stream: the service thread comes again soon, also if its caller is at work on it */
 	bool unread; /* a turn ended before its sockets were empty */

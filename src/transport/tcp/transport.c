@@ -365,7 +365,7 @@ static int tcp_receive(struct transport_connection *opaque, int count, void *con
 	/* After the peer's end, what it had sent before is still here to be received. */
 	connection->ready = true;
 	connection->now_ns = clock_now_ns();
-	if (connection->error && TAILQ_EMPTY(&connection->r.unexpected))
+	if (connection->error && (connection->error == -EMSGSIZE || TAILQ_EMPTY(&connection->r.unexpected)))
 		r = tcp_connection_error(connection);
 	else
 		r = tcp_receiver_receive(connection, count, data, bytes, tags, connection->now_ns, &request);

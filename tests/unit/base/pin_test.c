@@ -60,10 +60,53 @@ static void a_thread_goes_near_and_never_where_it_may_not(void **state)
 	tree_close(&tree);
 }
 
+static unsigned count_in(const struct tree *tree, int cores)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (size_t i = 0; i < (size_t)cores; i++)
+		CPU_SET(i, &set);
+	return pin_core_count(&set, tree->root);
+}
+
+/* A container on a host of 64 cores may be allowed two, whatever its mask says. */
+static void a_quota_counts(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	tree_open(&tree);
+	assert_int_equal(count_in(&tree, 64), 64);
+	tree_text(&tree, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+	tree_text(&tree, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+	assert_int_equal(count_in(&tree, 64), 64);
+	tree_text(&tree, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
+	assert_int_equal(count_in(&tree, 64), 2);
+	tree_text(&tree, "proc/self/cgroup", "0::/a/b\n");
+	assert_int_equal(count_in(&tree, 64), 64);
+	tree_text(&tree, "sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+	assert_int_equal(count_in(&tree, 64), 64);
+	tree_text(&tree, "sys/fs/cgroup/a/b/cpu.max", "1600000 100000\n");
+	assert_int_equal(count_in(&tree, 64), 16);
+	assert_int_equal(count_in(&tree, 8), 8);
+	tree_text(&tree, "sys/fs/cgroup/a/cpu.max", "300000 100000\n");
+	assert_int_equal(count_in(&tree, 64), 3);
+	tree_text(&tree, "sys/fs/cgroup/cpu.max", "50000 100000\n");
+	assert_int_equal(count_in(&tree, 64), 1);
+	tree_text(&tree, "sys/fs/cgroup/cpu.max", "50000 0\n");
+	assert_int_equal(count_in(&tree, 64), 3);
+	tree_text(&tree, "proc/self/cgroup", "0::/\n");
+	tree_text(&tree, "sys/fs/cgroup/cpu.max", "400000 100000\n");
+	assert_int_equal(count_in(&tree, 64), 4);
+	tree_close(&tree);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists_are_read_as_the_kernel_writes_them),
+		cmocka_unit_test(a_quota_counts),
 		cmocka_unit_test(a_thread_goes_near_and_never_where_it_may_not),
 	};
 

@@ -13,7 +13,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -364,6 +366,138 @@ static void released_memory_is_left_alone(void **state)
 	harness_close(harness);
 }
 
+static void *pause_it(void *sender)
+{
+	tcp_movers_pause(sender);
+	return NULL;
+}
+
+static void return_it(struct harness *harness)
+{
+	struct tcp_movers *movers = &harness->transport.movers;
+
+	pthread_mutex_lock(&movers->lock);
+	tcp_movers_return(movers, harness->moves[0].stream, false);
+	pthread_mutex_unlock(&movers->lock);
+	harness->moves[0].stream = NULL;
+	harness->called[0] = false;
+}
+
+/* Another thread sends as soon as the last request has ended: before the mover has returned the stream, or after. */
+static void new_request_ends_the_pause(struct harness *harness, bool before)
+{
+	struct tcp_request *send = send_in_call(harness, true), *receive;
+	struct tcp_connection *sender = harness->sender;
+	struct tcp_stream *stream = sender->streams;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, pause_it, sender), 0);
+	while (!sender->leaves_movers)
+		usleep(100);
+	receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
+	for (unsigned i = 0; !receive->done; i++) {
+		assert_true(i < 100);
+		harness_step(harness, 1);
+		if (harness->receiver->streams[0].move != TCP_MOVE_NONE)
+			harness_move(harness, 1);
+	}
+	harness_step(harness, 10);
+	assert_false(tcp_move_end(harness->moves));
+	assert_true(send->done);
+	pthread_mutex_lock(&sender->lock);
+	if (!before)
+		return_it(harness);
+	usleep(1000); /* it may have woken, and want the connection */
+	tcp_request_release(send);
+	assert_non_null(harness_send(harness, harness->out[1], 5000, 5));
+	assert_int_equal(stream->move, TCP_MOVE_HELD);
+	pthread_mutex_unlock(&sender->lock);
+	pthread_join(thread, NULL);
+	if (before)
+		return_it(harness);
+	assert_int_equal(stream->move, TCP_MOVE_HELD);
+	harness_send(harness, harness->out[2], 5000, 5);
+	assert_int_equal(sender->moving, 1);
+	harness_close(harness);
+}
+
+static void a_new_request_ends_the_pause(void **state)
+{
+	new_request_ends_the_pause(*state, true);
+	new_request_ends_the_pause(*state, false);
+}
+
+/* It waits to be told, and what was sent behind it is not received in its place. */
+static void a_message_that_is_too_long_is_not_passed_by(void **state)
+{
+	struct harness *harness = *state;
+	struct transport_request *request = NULL;
+	void *data = harness->in[0], *registration = NULL;
+	size_t bytes = 100;
+	int tag = 7;
+
+	harness_open(harness, harness_program("unscheduled, wholly"), 1);
+	harness_use_movers(harness);
+	harness_send(harness, harness->out[0], 200, tag);
+	harness_send(harness, harness->out[1], 50, tag);
+	harness_receive(harness, harness->in[5], HARNESS_BYTES, 5);
+	harness_send(harness, harness->out[2], 5000, 5);
+	for (unsigned i = 0; !harness->receiver->moving; i++) {
+		assert_true(i < 100);
+		if (harness->sender->moving)
+			harness_move(harness, 0);
+		tcp_connection_progress(harness->sender);
+		harness_pass_some(&harness->middles[0], 500);
+		harness->receiver->poll_count = 0;
+		tcp_connection_progress(harness->receiver);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(transport_tcp.receive((struct transport_connection *)harness->receiver, 1, &data, &bytes, &tag,
+						       &registration, &request), 0);
+		assert_null(request);
+	}
+	for (unsigned i = 0; harness->receiver->moving; i++) {
+		assert_true(i < 100);
+		harness_move(harness, 1);
+	}
+	assert_int_equal(transport_tcp.receive((struct transport_connection *)harness->receiver, 1, &data, &bytes, &tag,
+					       &registration, &request), -EMSGSIZE);
+	harness_close(harness);
+}
+
+/* Two cores are allowed and 64 seen: with movers the process stands still most of the time. */
+static void a_quota_is_no_gain(void **state)
+{
+	struct harness *harness = *state;
+	struct tcp_movers *movers = &harness->transport.movers;
+	unsigned on = 0;
+
+	harness_open(harness, harness_program("unscheduled, wholly"), 1);
+	harness_use_movers(harness);
+	movers->chooses = true;
+	movers->core_count = 64;
+	movers->count = 0;
+	atomic_store(&movers->on, false);
+	for (unsigned period = 0; period < 600; period++) {
+		const bool with = atomic_load(&movers->on);
+		const unsigned runs_ms = with ? 33 : 100;
+
+		for (unsigned ms = 0; ms < runs_ms; ms++) {
+			struct tcp_movers_time *time = &harness->sender->moved;
+
+			harness->now_ns += NS_PER_MS;
+			*time = (struct tcp_movers_time){ .bytes = with ? 2400000 : 1000000 };
+			*(with ? &time->movers_ns : &time->calls_ns) = with ? 5 * NS_PER_MS : NS_PER_MS * 95 / 100;
+			tcp_movers_note(harness->sender, 0, harness->now_ns);
+		}
+		harness->now_ns += (100 - runs_ms) * NS_PER_MS;
+		on += with;
+	}
+	assert_true(on < 100);
+	movers->count = 1;
+	harness_close(harness);
+}
+
 /* The same with threads and real sockets, which are cut meanwhile. */
 static void threads_lose_nothing(void **state)
 {
@@ -393,6 +527,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_peer_that_closes_has_received_it, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(no_stream_waits_for_threads_that_have_ended, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(released_memory_is_left_alone, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_new_request_ends_the_pause, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_message_that_is_too_long_is_not_passed_by, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_quota_is_no_gain, harness_setup, harness_teardown),
 		cmocka_unit_test(threads_lose_nothing),
 	};
 
