@@ -357,6 +357,19 @@ static void add_receiver(const struct tcp_wire_port *port, struct tcp_streams_sa
 						      .each_Bps = (double)port->each * TCP_WIRE_PORT_UNIT };
 }
 
+/* Each connection whose messages are open steps every 4 ms, so the number of steps says how many there are. */
+static void add_threads(struct tcp_connection *connection, struct tcp_streams_sample *sample, uint64_t now_ns)
+{
+	struct tcp_growth *growth = &connection->s.growth;
+	const uint64_t steps = atomic_fetch_add(&connection->transport->ways.steps, 1) + 1;
+	const uint64_t past_ns = max_u64(clock_elapsed_ns(growth->stepped_ns, now_ns), STEP_NS);
+	const uint64_t connections = (steps - growth->steps) * STEP_NS / past_ns;
+
+	growth->steps = steps;
+	sample->threads = tcp_movers_streams(connection, (unsigned)min_u64(connections, UINT32_MAX));
+	sample->least = tcp_movers_are_proven(connection) ? sample->threads : 0;
+}
+
 static void step(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_growth *growth = &connection->s.growth;
@@ -370,7 +383,7 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	sample->port_Bps = growth->port_Bps;
 	sample->ready = ready_of(connection);
 	add_receiver(&connection->s.port, sample);
-	sample->threads = tcp_movers_streams(connection);
+	add_threads(connection, sample, now_ns);
 	if (growth->answer.detailed)
 		add_details(connection);
 	else

@@ -36,6 +36,7 @@ struct tcp_growth_way {
 struct tcp_growth_ways {
 	pthread_mutex_t lock;
 	struct tcp_growth_memory *memory; /* NULL: none */
+	_Atomic uint64_t steps; /* of all connections */
 	unsigned count;
 	struct tcp_growth_way list[TCP_GROWTH_WAYS_MAX];
 };
@@ -45,7 +46,7 @@ struct tcp_growth {
 	struct tcp_streams streams;
 	struct tcp_streams_answer answer;
 	struct tcp_streams_sample sample; /* since the last step */
-	uint64_t looked_ns, stepped_ns;
+	uint64_t looked_ns, stepped_ns, steps; /* steps: of all connections, at the last one */
 	bool waited; /* at the last look */
 	bool asks;   /* the receiver for its port's turn, as it was told */
 	unsigned said; /* streams in the last line of the log */

@@ -58,6 +58,7 @@ void tcp_movers_init(struct tcp_transport *transport, bool (*move)(struct tcp_st
 	movers->chooses = wanted < 0 && movers->core_count >= CORES_LEAST;
 	atomic_store(&movers->most, wanted > 0 ? (unsigned)wanted : 0);
 	atomic_store(&movers->on, wanted > 0);
+	atomic_store(&movers->proven, wanted > 0);
 }
 
 struct tcp_stream *tcp_movers_next(struct tcp_movers *movers)
@@ -166,12 +167,20 @@ bool tcp_movers_are_on(const struct tcp_connection *connection)
 	       open_bytes >= OPEN_CALLS * movers->least_bytes;
 }
 
-unsigned tcp_movers_streams(const struct tcp_connection *connection)
+unsigned tcp_movers_streams(const struct tcp_connection *connection, unsigned connections)
 {
-	/* `most` is read as it was or as it will be. Receives need about as many threads. */
 	const struct tcp_movers *movers = &connection->transport->movers;
+	const unsigned half = (atomic_load(&movers->most) + 2) / 3; /* receives need about as many threads */
 
-	return atomic_load(&movers->on) ? (atomic_load(&movers->most) * 2 + 2) / 3 : 0;
+	if (!atomic_load(&movers->on) && !atomic_load(&movers->proven))
+		return 0;
+	/* Two connections have enough for all threads each, as they seldom send at once: NCCL's channels. */
+	return 2 * half / (unsigned)max_u64(connections / 2, 1);
+}
+
+bool tcp_movers_are_proven(const struct tcp_connection *connection)
+{
+	return atomic_load(&connection->transport->movers.proven);
 }
 
 static bool takes_more(const struct tcp_stream *stream)
@@ -308,12 +317,12 @@ static void report(struct tcp_connection *connection)
 	if (were && !are)
 		pthread_cond_broadcast(&movers->work); /* they end */
 	state = movers->rule.state;
-	if (state == TCP_MOVERS_ON && !movers->said)
+	if (state == TCP_MOVERS_ON && !atomic_load(&movers->proven))
 		log_info(LOG_NET, "up to %u threads send and receive long messages, which one cannot carry", most);
-	else if (state == TCP_MOVERS_OFF && movers->said)
+	else if (state == TCP_MOVERS_OFF && atomic_load(&movers->proven))
 		log_info(LOG_NET, "one thread sends and receives all messages again");
 	if (state == TCP_MOVERS_ON || state == TCP_MOVERS_OFF)
-		movers->said = state == TCP_MOVERS_ON;
+		atomic_store(&movers->proven, state == TCP_MOVERS_ON);
 	pthread_mutex_unlock(&movers->lock);
 }
 

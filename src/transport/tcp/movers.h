@@ -67,7 +67,7 @@ struct tcp_movers {
 	_Atomic unsigned most;         /* the same; 0: none */
 	_Atomic bool on;
 	bool chooses; /* whether they are at work; else TRIBUTARY_MOVERS says so */
-	bool said;    /* that they are */
+	_Atomic bool proven; /* they have shown a gain, which is said */
 	bool stop;
 	bool (*move)(struct tcp_stream *stream); /* tcp_move */
 	size_t least_bytes; /* of a call that is left to them */
@@ -88,8 +88,10 @@ void tcp_movers_fini(struct tcp_movers *movers);
 bool tcp_movers_take(struct tcp_stream *stream, uint64_t bytes);
 /* Whether calls of this connection may be left to movers: they are at work, and long messages are open. Lock held. */
 bool tcp_movers_are_on(const struct tcp_connection *connection);
-/* How many streams a connection may need for them to share the work. 0: they are not at work. */
-unsigned tcp_movers_streams(const struct tcp_connection *connection);
+/* How many streams each of so many connections may need for them to share the work. 0: they are not at work. */
+unsigned tcp_movers_streams(const struct tcp_connection *connection, unsigned connections);
+/* They have shown a gain, or are at work in any case. */
+bool tcp_movers_are_proven(const struct tcp_connection *connection);
 /* No stream of it is with a mover afterwards, or becomes theirs. No lock held; waits for the calls under way. */
 void tcp_movers_leave(struct tcp_connection *connection);
 /* The same, until the requests that are open now have ended: their buffers may not be theirs any more. */

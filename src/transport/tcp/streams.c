@@ -134,14 +134,30 @@ static bool wants_fewer(const struct tcp_streams *streams, const struct tcp_stre
 	const unsigned count = tcp_streams_count(streams->active);
 
 	return (streams->idle || (streams->need_ns >= NEED_NS && sample->now_ns >= way->fewer_after_ns)) && count > 1 &&
-	       count <= most_streams(sample);
+	       (count + 1) / 2 >= sample->least && count <= most_streams(sample);
+}
+
+/* Threads that have shown a gain share out what several streams carry; without them these are no one's find. */
+static uint32_t with_least(struct tcp_streams *streams, const struct tcp_streams_sample *sample, uint32_t found)
+{
+	if (sample->least && !sample->competes) {
+		const uint32_t least = (uint32_t)min_u64(sample->least, most_streams(sample));
+
+		streams->given = true;
+		return found || least > tcp_streams_count(streams->open) ? (uint32_t)max_u64(found, least) : 0;
+	}
+	if (!sample->least && streams->given) {
+		streams->given = false;
+		return (uint32_t)max_u64(found, 1);
+	}
+	return found;
 }
 
 /* What another connection of the way has found. */
 static void adopt(struct tcp_streams *streams, const struct tcp_streams_way *way,
 		  const struct tcp_streams_sample *sample)
 {
-	uint32_t found = way->found, active;
+	uint32_t found = with_least(streams, sample, way->found), active;
 
 	if (found > tcp_streams_count(streams->open) && sample->receiver_full)
 		found = 0;
@@ -187,10 +203,10 @@ static void step_settled(struct tcp_streams *streams, struct tcp_streams_way *wa
 	const struct tcp_streams_measure *now = &streams->now;
 	bool measured;
 
-	if (streams->state == TCP_STREAMS_SETTLED) {
+	if (streams->state == TCP_STREAMS_SETTLED)
 		note_usual(streams, way, sample->now_ns);
+	if (streams->state == TCP_STREAMS_SETTLED || sample->least || streams->given)
 		adopt(streams, way, sample);
-	}
 	streams->idle = streams->need_ns < NEED_NS / 4 && sample->now_ns - streams->since_ns >= IDLE_NS &&
 			!way->failed_fewer && sample->acknowledged_bytes;
 	measured = now->periods >= PERIODS_WANTED || streams->usual_Bps > 0 || streams->idle;

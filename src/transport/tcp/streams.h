@@ -52,6 +52,7 @@ struct tcp_streams {
 	double kept;                   /* of the rate of the streams that were there first, over all trials */
 	double usual_Bps;              /* what the settled streams carry while frames wait; 0: not known */
 	unsigned trims;                /* in this trial: closed some of the new streams */
+	bool given;                    /* streams for threads, without a trial */
 	bool doubled;                  /* by the last trial: the next one tries four times as many */
 	bool idle;                     /* the trial of fewer streams began as nothing waited */
 	struct tcp_streams_measure base, trial, now;

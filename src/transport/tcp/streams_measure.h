@@ -45,7 +45,8 @@ struct tcp_streams_sample {
 	uint64_t path_ns;                            /* a round trip; 0: not known */
 	uint64_t port_Bps;                           /* the port's payload, nominally; 0: not known. A hint. */
 	uint32_t ready;                              /* streams that are connected */
-	unsigned threads; /* that send, each on a stream of its own; 0: one */
+	/* Streams for threads that send: worth a trial, and what they need at least once they have shown a gain. 0: no such threads. */
+	unsigned threads, least;
 	unsigned most; /* streams of two segments that fit into the bound in flight; 0: no bound */
 	bool turn;     /* this connection has the way's turn, and the receiver's */
 	/* By the receiver's word: several hosts send to its port, and that is full. */

@@ -423,9 +423,45 @@ static void any_content_of_shared_memory_is_harmless(void **state)
 	}
 }
 
+static unsigned open_after(struct tcp_streams *streams, struct tcp_streams_way *way, struct tcp_streams_sample sample, unsigned steps)
+{
+	static uint64_t now_ns = NS_PER_S;
+	struct tcp_streams_answer answer;
+
+	for (unsigned i = 0; i < steps; i++) {
+		sample.now_ns = now_ns += 4 * NS_PER_MS;
+		tcp_streams_step(streams, way, &sample, &answer);
+	}
+	assert_int_equal(tcp_streams_count(answer.active), tcp_streams_count(answer.open));
+	return tcp_streams_count(answer.open);
+}
+
+/* Without a trial, as long as the threads show a gain; beside other hosts it takes one. */
+static void threads_have_streams(void **state)
+{
+	struct tcp_streams_sample sample = { .elapsed_ns = 4 * NS_PER_MS, .waited_ns = 4 * NS_PER_MS,
+					     .acknowledged_bytes = 100000, .waited_bytes = { 100000 }, .port_Bps = 25000000, .ready = 0xff };
+	struct tcp_streams_way way = { .random = 1 };
+	struct tcp_streams streams;
+
+	(void)state;
+	tcp_streams_init(&streams);
+	assert_int_equal(open_after(&streams, &way, sample, 10), 1);
+	sample.threads = sample.least = 4;
+	sample.competes = true;
+	assert_int_equal(open_after(&streams, &way, sample, 10), 1);
+	sample.competes = false;
+	assert_int_equal(open_after(&streams, &way, sample, 10), 4);
+	sample.threads = sample.least = 2;
+	assert_int_equal(open_after(&streams, &way, sample, 10), 4);
+	sample.threads = sample.least = 0;
+	assert_int_equal(open_after(&streams, &way, sample, 10), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_have_streams),
 		cmocka_unit_test(networks_are_filled_and_nobody_is_hurt),
 		cmocka_unit_test(a_trial_that_cannot_go_on_leaves_what_was_before),
 		cmocka_unit_test(a_remembered_number_is_tried_soon),
