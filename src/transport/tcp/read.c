@@ -16,7 +16,9 @@ enum {
 	SMALL_BYTES = 4 << 10, /* a read that brought no more */
 	SMALL_GAP_NS = 20000,  /* and came so soon after the one before */
 	SMALL_WAIT_NS = 10000,
-	GATHER_NS = 20000, /* a mover that wakes for less has more to do with waking */
+	GATHER_NS = 20000, /* a mover that wakes for less has more to do with waking; doubled by each look */
+	GATHER_LOOKS = 3,
+	END_LOOKS = 16,
 };
 
 static int frame_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
@@ -220,6 +222,16 @@ bool tcp_stream_is_moved_in(const struct tcp_stream *stream)
 	return !stream->rx_left || (!stream->rx_message->eager && stream->rx_message->state == TCP_MESSAGE_COMES);
 }
 
+/* Looks that find too little come less and less often: with many streams they would take the core that movers want. */
+static bool comes_later(struct tcp_connection *connection, struct tcp_stream *stream, size_t there)
+{
+	if (there >= connection->transport->movers.least_bytes || there >= stream->rx_left ||
+	    (there && stream->quiet_polls > GATHER_LOOKS))
+		return false;
+	stream->rx_due_ns = clock_now_ns() + (GATHER_NS << min_u64(stream->quiet_polls, GATHER_LOOKS));
+	return ++stream->quiet_polls % END_LOOKS != 0; /* the end of a stream shows as nothing, but in a read */
+}
+
 /* What has come of a payload is left to movers once it is worth it, or has waited. False: it is read here. */
 static bool is_left_to_movers(struct tcp_connection *connection, struct tcp_stream *stream)
 {
@@ -227,15 +239,12 @@ static bool is_left_to_movers(struct tcp_connection *connection, struct tcp_stre
 
 	if (stream->move != TCP_MOVE_NONE)
 		return true;
-	if (!tcp_movers_are_on(connection) || !stream->rx_left || !tcp_stream_is_moved_in(stream) ||
+	if (!stream->rx_left || !tcp_stream_is_moved_in(stream) || !tcp_movers_are_on(connection) ||
 	    ioctl(stream->fd, FIONREAD, &there) < 0)
 		return false;
-	if ((size_t)there < connection->transport->movers.least_bytes && stream->rx_left > (uint64_t)there && !stream->rx_due_ns) {
-		stream->rx_due_ns = clock_now_ns() + GATHER_NS;
-		return there > 0; /* the end of the stream would show as 0 */
-	}
-	stream->rx_due_ns = 0;
-	return tcp_movers_take(stream, (uint64_t)there);
+	if (comes_later(connection, stream, (size_t)there))
+		return true;
+	return there && tcp_movers_take(stream, max_u64((size_t)there, connection->transport->movers.least_bytes));
 }
 
 int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more)
