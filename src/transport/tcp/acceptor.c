@@ -226,6 +226,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
 	connection->r.sender.host = source_of(hello, peer);
+	connection->r.sender.host += !connection->r.sender.host; /* 0 has not joined, and the peer says what it likes */
 	pace_join(connection->r.pace, &connection->r.sender);
 	if (hello->host_id == transport->host_id)
 		connection->peer_process = hello->process_id;

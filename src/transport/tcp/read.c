@@ -228,7 +228,7 @@ static bool comes_later(struct tcp_connection *connection, struct tcp_stream *st
 	if (there >= connection->transport->movers.least_bytes || there >= stream->rx_left ||
 	    (there && stream->quiet_polls > GATHER_LOOKS))
 		return false;
-	stream->rx_due_ns = clock_now_ns() + (GATHER_NS << min_u64(stream->quiet_polls, GATHER_LOOKS));
+	stream->rx_due_ns = clock_now_ns() + ((uint64_t)GATHER_NS << min_u64(stream->quiet_polls, GATHER_LOOKS));
 	return ++stream->quiet_polls % END_LOOKS != 0; /* the end of a stream shows as nothing, but in a read */
 }
 
