@@ -21,10 +21,10 @@ static inline uint64_t clock_elapsed_ns(uint64_t then_ns, uint64_t now_ns)
 }
 
 /*
- * Of a peer that was heard at heard_ns and for which we looked at looked_ns and now: since when its
- * silence counts. We look every often_ns; longer than that, this process was stopped or had no CPU,
- * and a peer on the same machine as little: that time is nobody's silence. What the peer said in it
- * has been read before this is asked.
+ * From when a peer's silence counts. It was last heard at heard_ns; this process looked at looked_ns
+ * and looks now. It looks every often_ns. If more time has passed, it was stopped or had no CPU, and
+ * so may a peer on the same machine: the rest of that time does not count. Call this after reading
+ * what the peer has sent.
  */
 static inline uint64_t clock_heard_ns(uint64_t heard_ns, uint64_t looked_ns, uint64_t now_ns, uint64_t often_ns)
 {

@@ -56,7 +56,7 @@ void pin_near(const char *path, int least)
 	if (text_file_value(AT_FDCWD, name, text, sizeof(text)) < 0 || !pin_read_list(text, &near) ||
 	    sched_getaffinity(0, sizeof(may), &may) < 0)
 		return;
-	CPU_AND(&near, &near, &may); /* what somebody narrowed stays as narrow */
+	CPU_AND(&near, &near, &may); /* no core that the mask excludes */
 	if (CPU_COUNT(&near) && CPU_COUNT(&near) >= least)
 		sched_setaffinity(0, sizeof(near), &near);
 }

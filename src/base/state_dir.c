@@ -107,7 +107,7 @@ static int write_all(int fd, const char *text, size_t bytes)
 	return 0;
 }
 
-/* The rename itself must reach the disk, too. Some file systems cannot do that for a folder and say so. */
+/* So that the rename is on the disk, too. Some file systems return an error for a folder. */
 static int sync_directory(const char *directory)
 {
 	int r = 0, fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -31,7 +31,7 @@ struct pace_arbiter_slot {
 
 /* Of the processes that send to a host one at a time has the turn (pace_arbiter_turn_take). */
 struct pace_arbiter_turn {
-	_Atomic uint64_t host;  /* 0: nobody's yet; never changes again */
+	_Atomic uint64_t host;  /* 0: free; once set it stays */
 	_Atomic uint64_t lease; /* until when, in ms of the monotonic clock, and in the low 24 bits the owner; 0: free */
 };
 

@@ -307,7 +307,7 @@ static void report(struct tcp_connection *connection)
 
 	pthread_mutex_lock(&movers->lock);
 	were = atomic_load(&movers->on);
-	if (were && !atomic_load(&movers->most)) /* none could be started */
+	if (movers->rule.state != TCP_MOVERS_OFF && !atomic_load(&movers->most)) /* none could be started */
 		tcp_movers_rule_fail(&movers->rule, tally.window.now_ns);
 	else if (most)
 		are = tcp_movers_step(&movers->rule, &tally.window);

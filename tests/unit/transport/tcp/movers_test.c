@@ -253,19 +253,27 @@ static struct tcp_request *send_in_call(struct harness *harness, bool called)
 	return send;
 }
 
-/* It is done when nothing reads its buffer any more. */
-static void what_arrives_before_the_call_returns_is_done_after_it(void **state)
+/* The sender's call has not returned meanwhile. */
+static struct tcp_request *receive_it(struct harness *harness)
 {
-	struct harness *harness = *state;
-	struct tcp_request *send = send_in_call(harness, true), *receive;
+	struct tcp_request *receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
 
-	receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
 	for (unsigned i = 0; !receive->done; i++) {
 		assert_true(i < 100);
 		harness_step(harness, 1);
 		if (harness->receiver->streams[0].move != TCP_MOVE_NONE)
 			harness_move(harness, 1);
 	}
+	return receive;
+}
+
+/* It is done when nothing reads its buffer any more. */
+static void what_arrives_before_the_call_returns_is_done_after_it(void **state)
+{
+	struct harness *harness = *state;
+	struct tcp_request *send = send_in_call(harness, true), *receive;
+
+	receive = receive_it(harness);
 	assert_int_equal(harness_finish(harness, receive), 5000);
 	harness_step(harness, 10);
 	assert_true(send->received && !send->done);
@@ -301,13 +309,7 @@ static void a_peer_that_closes_has_received_it(void **state)
 	struct harness *harness = *state;
 	struct tcp_request *send = send_in_call(harness, true), *receive;
 
-	receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
-	for (unsigned i = 0; !receive->done; i++) {
-		assert_true(i < 100);
-		harness_step(harness, 1);
-		if (harness->receiver->streams[0].move != TCP_MOVE_NONE)
-			harness_move(harness, 1);
-	}
+	receive = receive_it(harness);
 	harness_step(harness, 10);
 	assert_true(send->received && !send->done);
 	tcp_connection_fail(harness->sender, -EREMOTEIO, "the receiver closed it");
@@ -386,7 +388,7 @@ static void return_it(struct harness *harness)
 /* Another thread sends as soon as the last request has ended: before the mover has returned the stream, or after. */
 static void new_request_ends_the_pause(struct harness *harness, bool before)
 {
-	struct tcp_request *send = send_in_call(harness, true), *receive;
+	struct tcp_request *send = send_in_call(harness, true);
 	struct tcp_connection *sender = harness->sender;
 	struct tcp_stream *stream = sender->streams;
 	pthread_t thread;
@@ -394,13 +396,7 @@ static void new_request_ends_the_pause(struct harness *harness, bool before)
 	assert_int_equal(pthread_create(&thread, NULL, pause_it, sender), 0);
 	while (!sender->leaves_movers)
 		usleep(100);
-	receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
-	for (unsigned i = 0; !receive->done; i++) {
-		assert_true(i < 100);
-		harness_step(harness, 1);
-		if (harness->receiver->streams[0].move != TCP_MOVE_NONE)
-			harness_move(harness, 1);
-	}
+	receive_it(harness);
 	harness_step(harness, 10);
 	assert_false(tcp_move_end(harness->moves));
 	assert_true(send->done);
@@ -498,6 +494,40 @@ static void a_quota_is_no_gain(void **state)
 	harness_close(harness);
 }
 
+static void note_saturated(struct harness *harness, unsigned windows)
+{
+	for (unsigned i = 0; i < windows; i++) {
+		harness->now_ns += TCP_MOVERS_WINDOW_NS;
+		harness->sender->moved = (struct tcp_movers_time){ .calls_ns = TCP_MOVERS_WINDOW_NS, .bytes = 1000000 };
+		tcp_movers_note(harness->sender, 0, harness->now_ns);
+	}
+}
+
+/* As a trial that failed: no thread is tried again with each window. */
+static void threads_that_cannot_start_end_the_trial(void **state)
+{
+	struct harness *harness = *state;
+	struct tcp_movers *movers = &harness->transport.movers;
+
+	harness_open(harness, harness_program("unscheduled, wholly"), 1);
+	harness_use_movers(harness);
+	movers->chooses = true;
+	movers->core_count = 64;
+	movers->count = 0;
+	atomic_store(&movers->on, false);
+	harness->now_ns += 3600 * NS_PER_S; /* later than this thread has looked in other tests */
+	note_saturated(harness, 10);
+	assert_int_equal(movers->rule.state, TCP_MOVERS_TRIAL);
+	atomic_store(&movers->most, 0); /* start() */
+	atomic_store(&movers->on, false);
+	note_saturated(harness, 1);
+	assert_int_equal(movers->rule.state, TCP_MOVERS_OFF);
+	note_saturated(harness, 10);
+	assert_false(movers->on);
+	movers->count = 1;
+	harness_close(harness);
+}
+
 /* The same with threads and real sockets, which are cut meanwhile. */
 static void threads_lose_nothing(void **state)
 {
@@ -530,6 +560,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_new_request_ends_the_pause, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(a_message_that_is_too_long_is_not_passed_by, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(a_quota_is_no_gain, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(threads_that_cannot_start_end_the_trial, harness_setup, harness_teardown),
 		cmocka_unit_test(threads_lose_nothing),
 	};
 
