@@ -36,8 +36,9 @@ struct row {
 	double time_s; /* by its own clock, when it was counted; NAN: never */
 	struct top_rates counted, per_s;
 	char host[TOP_LABEL_BYTES], command[TOP_LABEL_BYTES], pid[TOP_LABEL_BYTES], local_rank[TOP_LABEL_BYTES];
-	double speed_Bps, connections, oldest_wait_s, sends_waiting, planned, unplanned; /* NAN: not said */
-	double groups, busy_cores;                                                       /* of tributaryd alone */
+	/* NAN: not said */
+	double speed_Bps, connections, streams, movers, oldest_wait_s, sends_waiting, planned, unplanned;
+	double groups, busy_cores; /* of tributaryd alone */
 };
 
 struct top {
@@ -124,6 +125,8 @@ static void take_device(struct row *row, const char *text, const struct top_subj
 	take_info(row, text, process);
 	row->speed_Bps = top_value(text, "tributary_device_bytes_per_second", &row->of, NULL);
 	row->connections = top_value(text, "tributary_connections", &row->of, NULL);
+	row->streams = top_value(text, "tributary_streams", &row->of, NULL);
+	row->movers = top_value(text, "tributary_movers", &row->of, NULL);
 	row->oldest_wait_s = top_value(text, "tributary_oldest_wait_seconds", &row->of, NULL);
 	row->sends_waiting = top_value(text, "tributary_sends_waiting", &row->of, NULL);
 }
@@ -211,19 +214,20 @@ static const char *number(double value, const char *format, char text[static UNI
 
 static void print_row(const struct row *row, FILE *rows)
 {
-	char host[TOP_LABEL_BYTES], command[TOP_LABEL_BYTES], device[TOP_LABEL_BYTES], text[9][UNITS_BYTES],
+	char host[TOP_LABEL_BYTES], command[TOP_LABEL_BYTES], device[TOP_LABEL_BYTES], text[11][UNITS_BYTES],
 		of[UNITS_BYTES];
 
 	term_clean(row->host, host, sizeof(host));
 	term_clean(row->command, command, sizeof(command));
 	term_clean(row->of.device, device, sizeof(device));
-	fprintf(rows, "%.20s\t%.10s\t%.6s\t%.16s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s/%s\t%.15s\n", host, row->pid,
-		*row->local_rank ? row->local_rank : "-", device, number(row->per_s.sent * 8 / 1e9, "2", text[0]),
+	fprintf(rows, "%.20s\t%.10s\t%.6s\t%.16s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s/%s\t%.15s\n", host,
+		row->pid, *row->local_rank ? row->local_rank : "-", device, number(row->per_s.sent * 8 / 1e9, "2", text[0]),
 		number(row->per_s.received * 8 / 1e9, "2", text[1]), number(row->speed_Bps * 8 / 1e9, "0", of),
 		number(row->oldest_wait_s, "1", text[2]), number(row->per_s.grant_wait, "%", text[3]),
 		number(row->per_s.retransmitted, "0", text[4]), number(row->connections, "0", text[5]),
-		number(row->per_s.aggregated * 8 / 1e9, "2", text[6]), number(row->planned, "0", text[7]),
-		number(row->unplanned, "0", text[8]), command);
+		number(row->streams, "0", text[6]), number(row->movers, "0", text[7]),
+		number(row->per_s.aggregated * 8 / 1e9, "2", text[8]), number(row->planned, "0", text[9]),
+		number(row->unplanned, "0", text[10]), command);
 }
 
 /* In lines that fit: a wrapped one would move all that follows. columns, lines: 0: no bound. */
@@ -256,12 +260,12 @@ static void print_text(const struct top *top, size_t columns, size_t lines, FILE
 		fputs("no process writes metrics there (TRIBUTARY_METRICS)\n", memory);
 	rows = table_begin(&table, memory);
 	if (top->count)
-		fputs("HOST\tPID\tRANK\tDEVICE\tSEND\tRECEIVE\tGbit/s\tOLDEST s\tNO CREDIT\tRETRANS/s\tCONN\tAGGREGATED"
-		      "\tPLANNED/NCCL\tCOMMAND\n",
+		fputs("HOST\tPID\tRANK\tDEVICE\tSEND\tRECEIVE\tGbit/s\tOLDEST s\tNO CREDIT\tRETRANS/s\tCONN\tSTREAMS"
+		      "\tMOVERS\tAGGREGATED\tPLANNED/NCCL\tCOMMAND\n",
 		      rows);
 	for (size_t i = 0; i < top->count; i++)
 		print_row(&top->rows[i], rows);
-	table_end(&table, rows, "l  r  r  l  r  r  r  r  r  r  r  r  r  l");
+	table_end(&table, rows, "l  r  r  l  r  r  r  r  r  r  r  r  r  r  r  l");
 	for (size_t i = 0; i < top->count; i++)
 		if (!isnan(top->rows[i].groups))
 			fprintf(memory, "tributaryd on %.64s: %.0f groups, %.2f cores busy\n", top->rows[i].host,
@@ -281,14 +285,14 @@ static json_t *known(double value)
 static json_t *row_json(const struct row *row)
 {
 	return json_pack(
-		"{so so so so so so so so so so so so so so so so so so}", "where", json_text(row->where), "host",
+		"{so so so so so so so so so so so so so so so so so so so so}", "where", json_text(row->where), "host",
 		json_text(row->host), "command", json_text(row->command), "pid", json_known_text(row->pid),
 		"local_rank", json_known_text(row->local_rank), "device", json_text(row->of.device), "send_Bps",
 		known(row->per_s.sent), "receive_Bps", known(row->per_s.received), "speed_Bps", known(row->speed_Bps),
 		"aggregated_Bps", known(row->per_s.aggregated), "retransmitted_per_s", known(row->per_s.retransmitted),
-		"connections", known(row->connections), "oldest_wait_s", known(row->oldest_wait_s), "no_credit_part",
-		known(row->per_s.grant_wait), "communicators_planned", known(row->planned), "communicators_nccl",
-		known(row->unplanned), "groups", known(row->groups), "busy_cores", known(row->busy_cores));
+		"connections", known(row->connections), "streams", known(row->streams), "movers", known(row->movers),
+		"oldest_wait_s", known(row->oldest_wait_s), "no_credit_part", known(row->per_s.grant_wait),
+		"communicators_planned", known(row->planned), "communicators_nccl", known(row->unplanned), "groups", known(row->groups), "busy_cores", known(row->busy_cores));
 }
 
 static int print_json(const struct top *top, FILE *out)
@@ -375,8 +379,9 @@ const struct command command_top = {
 		"Reads the metrics of docs/guide/metrics.md. WHERE: the folder of TRIBUTARY_METRICS, which it is without an "
 		"argument, or ADDRESS:PORT of a tributaryd --metrics or of a node exporter; several with commas. Processes "
 		"write every five seconds. NO CREDIT: the part of the time in which a message for the process waited for "
-		"credit. PLANNED/NCCL: communicators with planned channels and without, counted once a host. Written "
-		"elsewhere than to a terminal, it is printed once.",
+		"credit. STREAMS: those that carry data, more than CONN where one carries less than the network. MOVERS: "
+		"threads that send and receive for the process. PLANNED/NCCL: communicators with planned channels and "
+		"without, counted once a host. Written elsewhere than to a terminal, it is printed once.",
 	.options = { { "once", NULL, "print once, when rates are known", NULL }, COMMAND_OPTION_JSON },
 	.example = "tributary top --once metrics",
 	.run = run,

@@ -21,6 +21,8 @@ const struct metrics_row transport_metrics[] = {
 	  offsetof(struct transport_counters, totals.grant_wait_ns),
 	  "Time in which a message for this process waited for credit of the device." },
 	{ "tributary_connections", NOW(connections), "Connections now, in either direction." },
+	{ "tributary_streams", NOW(streams), "Streams that carry data now, of all connections." },
+	{ "tributary_movers", NOW(movers), "Threads that send and receive for the process now, over all devices." },
 	{ "tributary_sends_waiting", NOW(sends_waiting), "Messages that wait for credit of their receiver." },
 	{ "tributary_oldest_wait_seconds", METRICS_GAUGE_NS, offsetof(struct transport_counters, oldest_wait_ns),
 	  "Age of the oldest send or receive that has not ended." },

@@ -100,7 +100,7 @@ struct transport_totals {
 /* And how it stands. */
 struct transport_counters {
 	struct transport_totals totals;
-	uint64_t connections, sends_waiting, oldest_wait_ns;
+	uint64_t connections, streams, movers, sends_waiting, oldest_wait_ns;
 	uint64_t grants_waiting, granted_bytes, grant_budget_bytes, speed_Bps;
 };
 

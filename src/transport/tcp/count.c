@@ -48,7 +48,7 @@ static void sample(struct tcp_connection *connection, uint64_t now_ns)
 	const struct tcp_request *awaited = tcp_request_awaited(connection);
 	struct transport_counters *sampled = &connection->sampled;
 
-	*sampled = (struct transport_counters){ .totals = totals_of(connection), .connections = 1 };
+	*sampled = (struct transport_counters){ .totals = totals_of(connection), .streams = tcp_data_streams(connection) };
 	if (awaited && !connection->error)
 		sampled->oldest_wait_ns = clock_elapsed_ns(awaited->posted_ns, now_ns);
 	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
@@ -81,6 +81,7 @@ static void add_connections(struct tcp_transport *transport, int device, uint64_
 		}
 		transport_totals_add(&counters->totals, &connection->sampled.totals);
 		counters->connections++;
+		counters->streams += connection->sampled.streams;
 		counters->sends_waiting += connection->sampled.sends_waiting;
 		counters->oldest_wait_ns = max_u64(counters->oldest_wait_ns, connection->sampled.oldest_wait_ns);
 	}
@@ -96,6 +97,9 @@ void tcp_count_device(struct transport *opaque, int index, struct transport_coun
 	*ret = (struct transport_counters){ .totals = device->gone, .speed_Bps = device->properties.speed_Bps };
 	add_connections(transport, index, clock_now_ns(), ret);
 	pace = device->pace;
+	pthread_mutex_lock(&transport->movers.lock);
+	ret->movers = transport->movers.count;
+	pthread_mutex_unlock(&transport->movers.lock);
 	pthread_mutex_unlock(&transport->lock);
 	if (pace) { /* once it is there it stays */
 		struct pace_state state;

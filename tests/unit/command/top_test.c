@@ -102,8 +102,10 @@ static void write_process(unsigned pid, double updated_s, double bytes)
 		"tributary_sent_bytes_total{process=\"%u-1\",device=\"eth0\"} %.0f\n"
 		"tributary_received_bytes_total{process=\"%u-1\",device=\"eth0\"} %.0f\n"
 		"tributary_connections{process=\"%u-1\",device=\"eth0\"} 4\n"
+		"tributary_streams{process=\"%u-1\",device=\"eth0\"} 32\n"
+		"tributary_movers{process=\"%u-1\",device=\"eth0\"} 5\n"
 		"tributary_oldest_wait_seconds{process=\"%u-1\",device=\"eth0\"} 2.5\n",
-		pid, pid, pid, pid, updated_s, pid, pid, pid, pid, bytes, pid, 2 * bytes, pid, pid);
+		pid, pid, pid, pid, updated_s, pid, pid, pid, pid, bytes, pid, 2 * bytes, pid, pid, pid, pid);
 	assert_int_equal(metrics_file_write(folder, name, text, (size_t)length), 0);
 }
 
@@ -152,12 +154,14 @@ static void rates_follow_from_what_files_say_themselves(void **state)
 	program_check_near(program_number(json_array_get(rows, 0), "send_Bps"), 125e6, 1e-6);
 	program_check_near(program_number(json_array_get(rows, 0), "receive_Bps"), 250e6, 1e-6);
 	assert_true(program_number(json_array_get(rows, 0), "communicators_planned") == 3);
+	assert_true(program_number(json_array_get(rows, 0), "streams") == 32);
+	assert_true(program_number(json_array_get(rows, 0), "movers") == 5);
 	assert_true(program_number(json_array_get(rows, 1), "send_Bps") == 0);
 	assert_true(json_is_null(json_object_get(json_array_get(rows, 1), "groups")));
 	json_decref(whole);
 	assert_int_equal(run_top("--once", text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "1 device of processes that have ended left out\nHOST "));
-	assert_non_null(strstr(text, "\nh       7     7  eth0    1.00     2.00       -       2.5          -"));
+	assert_non_null(strstr(text, "\nh       7     7  eth0    1.00     2.00       -       2.5          -          -     4       32       5        0.00"));
 	assert_null(strchr(text, '\x1b')); /* no terminal, and nothing of what a file holds reaches one */
 }
 

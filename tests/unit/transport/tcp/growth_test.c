@@ -124,6 +124,53 @@ static void what_is_not_wanted_any_more_joins_all_the_same(void **state)
 	transport_tcp.close(transport);
 }
 
+static bool use(struct transport_connection *opaque, uint64_t active)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+	bool used;
+
+	pthread_mutex_lock(&connection->lock);
+	used = tcp_growth_use(connection, active, clock_now_ns());
+	pthread_mutex_unlock(&connection->lock);
+	return used;
+}
+
+/* For metrics: of both ends, the primary of several left out. */
+static void streams_with_data_and_movers_are_counted(void **state)
+{
+	struct transport_counters counters;
+	struct transport *transport;
+	struct link link;
+	uint64_t deadline_ns;
+
+	(void)state;
+	assert_int_equal(setenv("TRIBUTARY_MOVERS", "2", 1), 0);
+	transport = conversation_transport(0);
+	assert_int_equal(unsetenv("TRIBUTARY_MOVERS"), 0);
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	transport_tcp.device_counters(transport, 0, &counters);
+	assert_int_equal(counters.streams, 2);
+	assert_int_equal(counters.movers, 0);
+	want(link.sender, 7);
+	for (unsigned i = 1; i <= 3; i++)
+		assert_true(has_stream(link.sender, i, 20000));
+	assert_true(use(link.sender, 15));
+	deadline_ns = runtime_deadline_ns(20000);
+	do {
+		assert_false(runtime_past(deadline_ns));
+		assert_int_equal(link_exchange(&link, 2 << 20, 1), 0);
+		transport_tcp.device_counters(transport, 0, &counters);
+	} while (counters.streams != 6 || !counters.movers);
+	assert_in_range(counters.movers, 1, 2);
+	link_close(&link);
+	do { /* as soon as the receiver has all */
+		assert_false(runtime_past(deadline_ns));
+		transport_tcp.device_counters(transport, 0, &counters);
+	} while (counters.streams);
+	assert_int_equal(counters.connections, 0);
+	transport_tcp.close(transport);
+}
+
 enum { HOST = 77 };
 
 /* To a host of which nothing is known, on a slow port that is never full. */
@@ -229,6 +276,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(streams_that_come_and_go_lose_nothing),
 		cmocka_unit_test(what_is_not_wanted_any_more_joins_all_the_same),
+		cmocka_unit_test(streams_with_data_and_movers_are_counted),
 		cmocka_unit_test(new_streams_leave_descriptors),
 		cmocka_unit_test(another_process_s_turn_is_waited_for),
 	};
