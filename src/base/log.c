@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/clock.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -413,4 +414,19 @@ void diag_set(struct diag *diag, int line, int column, const char *fmt, ...)
 	va_start(args, fmt);
 	diag_set_v(diag, line, column, fmt, args);
 	va_end(args);
+}
+
+bool log_lasts(struct log_change *change, unsigned value, uint64_t now_ns)
+{
+	enum { DOUBLED_MOST = 12 };
+
+	if (value != change->value) {
+		change->value = value;
+		change->since_ns = now_ns;
+	}
+	if (value == change->said || clock_elapsed_ns(change->since_ns, now_ns) < NS_PER_S << change->lines)
+		return false;
+	change->said = value;
+	change->lines += change->lines < DOUBLED_MOST;
+	return true;
 }

@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum log_level { LOG_LEVEL_WARN = 2, LOG_LEVEL_INFO = 3, LOG_LEVEL_TRACE = 5 }; /* NCCL's own numbers */
 
@@ -64,6 +65,17 @@ static inline bool log_once(atomic_flag *said)
 {
 	return !atomic_flag_test_and_set_explicit(said, memory_order_relaxed);
 }
+
+/*
+ * For a line about something that comes and goes. True: the value is not the one that was said last, and has stood for a
+ * second, after each line for twice as long. The caller says it. `said` and `value` begin as what needs no line.
+ */
+struct log_change {
+	unsigned said, value;
+	unsigned lines; /* so far, a dozen at most */
+	uint64_t since_ns;
+};
+bool log_lasts(struct log_change *change, unsigned value, uint64_t now_ns);
 
 /*
  * A sentence of at most bytes - 1. One that is longer loses whole words in its middle, "..." in their place, because its end

@@ -40,6 +40,7 @@ static struct tcp_growth_way *way_of(struct tcp_transport *transport, int interf
 		way = &ways->list[ways->count++];
 		way->interface = interface;
 		way->host = host;
+		way->said.said = way->said.value = 1;
 		(void)tcp_socket_random(&way->way.random, sizeof(way->way.random));
 	}
 	pthread_mutex_unlock(&ways->lock);
@@ -59,7 +60,6 @@ void tcp_growth_init(struct tcp_connection *connection)
 	growth->way = way_of(transport, device->members[0], connection->s.host);
 	tcp_streams_init(&growth->streams);
 	growth->answer.open = growth->answer.active = 1;
-	growth->said = 1;
 	growth->payload = 1;
 	if (interface->mtu_bytes > HEADER_BYTES) {
 		const double bytes = interface->mtu_bytes - HEADER_BYTES;
@@ -287,16 +287,25 @@ bool tcp_growth_use(struct tcp_connection *connection, uint64_t active, uint64_t
 	return true;
 }
 
-static void say(struct tcp_connection *connection)
+/* Once for all connections of the way, whose lock is held. */
+static void say(const struct tcp_connection *connection, uint64_t now_ns)
 {
-	struct tcp_growth *growth = &connection->s.growth;
-	const unsigned count = tcp_streams_count(growth->answer.active);
+	struct tcp_growth_way *way = connection->s.growth.way;
+	const struct tcp_interface *interface = &connection->transport->interfaces[way->interface];
+	const unsigned count = (unsigned)max_u64(way->way.found, 1), before = way->said.said;
+	char of[32] = "";
 
-	if (growth->streams.state != TCP_STREAMS_SETTLED || count == growth->said)
+	if (!log_lasts(&way->said, count, now_ns))
 		return;
-	log_info(LOG_NET, "%u stream%s carr%s the data to host %s now, as measured", count, count > 1 ? "s" : "",
-		 count > 1 ? "y" : "ies", connection->peer_host);
-	growth->said = count;
+	if (!interface->speed_assumed)
+		snprintf(of, sizeof(of), " of %.3g", 8e-9 * (double)interface->speed_Bps);
+	if (count < before)
+		log_info(LOG_NET, "%s: %u stream%s a connection to host %s carr%s what %u did", interface->name, count,
+			 count > 1 ? "s" : "", connection->peer_host, count > 1 ? "y" : "ies", before);
+	else
+		log_info(LOG_NET, "%s: %u streams a connection to host %s carry %.3g Gbit/s, since one carries %.3g%s Gbit/s",
+			 interface->name, count, connection->peer_host, 8e-9 * way->way.all_Bps,
+			 8e-9 * way->way.one_Bps, of);
 }
 
 static uint32_t ready_of(const struct tcp_connection *connection)
@@ -393,6 +402,7 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	tcp_growth_memory_recall(ways->memory, &way->recall, &way->way);
 	tcp_streams_step(&growth->streams, &way->way, sample, &growth->answer);
 	tcp_growth_memory_note(ways->memory, &way->recall, &way->way);
+	say(connection, now_ns);
 	if (growth->answer.turn)
 		tcp_growth_memory_ask(ways->memory, &way->recall, &connection->transport->interfaces[way->interface],
 				      &connection->streams[1].peer);
@@ -401,7 +411,6 @@ static void step(struct tcp_connection *connection, uint64_t now_ns)
 	memset(sample, 0, sizeof(*sample));
 	growth->stepped_ns = now_ns;
 	tcp_growth_want(connection, growth->answer.open, now_ns);
-	say(connection);
 }
 
 void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)

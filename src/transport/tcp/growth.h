@@ -14,6 +14,7 @@
 #ifndef TRIBUTARY_TRANSPORT_TCP_GROWTH_H
 #define TRIBUTARY_TRANSPORT_TCP_GROWTH_H
 
+#include "base/log.h"
 #include "transport/tcp/growth_memory.h"
 #include "transport/tcp/streams.h"
 
@@ -31,6 +32,7 @@ struct tcp_growth_way {
 	uint64_t holder, until_ns; /* the connection's id; 0: nobody */
 	struct tcp_streams_way way;
 	struct tcp_growth_recall recall;
+	struct log_change said; /* streams */
 };
 
 struct tcp_growth_ways {
@@ -49,7 +51,6 @@ struct tcp_growth {
 	uint64_t looked_ns, stepped_ns, steps; /* steps: of all connections, at the last one */
 	bool waited; /* at the last look */
 	bool asks;   /* the receiver for its port's turn, as it was told */
-	unsigned said; /* streams in the last line of the log */
 	uint64_t port_bytes; /* at the last detailed sample; 0: there is none */
 	uint64_t port_Bps; /* nominal payload; 0: not known */
 	double payload;    /* of what the port's counter counts */

@@ -364,6 +364,9 @@ static void fail_more(struct tcp_streams *streams, struct tcp_streams_way *way, 
 static void keep_more(struct tcp_streams *streams, struct tcp_streams_way *way, uint32_t set, double gain,
 		      uint64_t now_ns)
 {
+	if (tcp_streams_count(streams->before) == 1 || way->one_Bps <= 0)
+		way->one_Bps = rate(&streams->base) / tcp_streams_count(streams->before);
+	way->all_Bps = streams->trial.periods ? rate(&streams->trial) : tcp_streams_measure_mean(&streams->trial);
 	keep(streams, set, now_ns);
 	way->found = (uint32_t)max_u64(way->found, tcp_streams_count(set));
 	if (gain >= GAIN)
@@ -392,6 +395,7 @@ static void step_more(struct tcp_streams *streams, struct tcp_streams_way *way, 
 	} else if (result == RESULT_BETTER &&
 		   !streams->now.periods) { /* no more than twice: a ring goes on hop by hop */
 		set = old | tcp_streams_measure_fastest(&streams->now, new, tcp_streams_count(old));
+		streams->trial = streams->now;
 		keep_more(streams, way, set, GAIN, sample->now_ns);
 	} else if (result == RESULT_BETTER) {
 		streams->trial = streams->now;

@@ -37,6 +37,7 @@ struct tcp_streams_way {
 	uint64_t random;     /* any number, another one on each host */
 	uint32_t remembered; /* streams that an earlier job kept: what the first trial tries; 0: none */
 	uint32_t found;      /* by the last trial: each connection whose frames wait has so many; 0: no trial yet */
+	double one_Bps, all_Bps; /* what one stream carried, and what those carried that a trial kept last; 0: not known */
 	/* Private. */
 	uint32_t limit; /* of active streams while a connection is in FEWER, until limit_until_ns */
 	uint32_t failed_more, failed_fewer;

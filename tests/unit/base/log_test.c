@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
 
@@ -197,6 +198,29 @@ static void log_once_is_once_over_all_threads(void **state)
 	for (size_t i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(atomic_load(&said_count), 1);
+}
+
+static void what_does_not_last_is_not_said(void **state)
+{
+	struct log_change change = { .said = 1, .value = 1 };
+	uint64_t now_ns = 100 * NS_PER_S;
+	unsigned lines = 0;
+
+	(void)state;
+	assert_false(log_lasts(&change, 1, now_ns));
+	assert_false(log_lasts(&change, 2, now_ns));
+	assert_false(log_lasts(&change, 2, now_ns + NS_PER_S - 1));
+	assert_false(log_lasts(&change, 8, now_ns + NS_PER_S));
+	assert_false(log_lasts(&change, 8, now_ns + 2 * NS_PER_S - 1));
+	assert_true(log_lasts(&change, 8, now_ns + 2 * NS_PER_S));
+	assert_false(log_lasts(&change, 8, now_ns + 9 * NS_PER_S));
+	assert_false(log_lasts(&change, 4, now_ns + 9 * NS_PER_S));
+	assert_false(log_lasts(&change, 4, now_ns + 11 * NS_PER_S - 1));
+	assert_true(log_lasts(&change, 4, now_ns + 11 * NS_PER_S));
+	now_ns += 11 * NS_PER_S;
+	for (unsigned i = 0; i < 24 * 3600; i++) /* of a day, in which it changes each ten seconds */
+		lines += log_lasts(&change, i / 10 % 2, now_ns += NS_PER_S);
+	assert_int_equal(lines, 2);
 }
 
 /* ---- a sink that blocks ---- */
@@ -539,6 +563,7 @@ int main(void)
 		cmocka_unit_test(without_a_sink_only_warnings_reach_stderr),
 		cmocka_unit_test(long_warning_still_ends_its_line),
 		cmocka_unit_test(log_once_is_once_over_all_threads),
+		cmocka_unit_test(what_does_not_last_is_not_said),
 		cmocka_unit_test(diag_is_cut_to_its_size),
 		cmocka_unit_test(a_long_sentence_keeps_its_end_and_whole_words),
 		cmocka_unit_test(a_sentence_may_hold_itself),

@@ -3,6 +3,7 @@
 #include "conversation.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "support/random.h"
 #include "support/runtime.h"
 #include "transport/pace/arbiter.h"
@@ -11,8 +12,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -173,6 +177,76 @@ static void streams_with_data_and_movers_are_counted(void **state)
 
 enum { HOST = 77 };
 
+static struct {
+	_Atomic unsigned count;
+	char text[256];
+} lines;
+
+static void note_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	va_list args;
+	const char *text;
+
+	(void)flags, (void)file, (void)line;
+	va_start(args, fmt);
+	text = va_arg(args, const char *);
+	va_end(args);
+	if (level != LOG_LEVEL_INFO || !strstr(text, "a connection to host"))
+		return;
+	snprintf(lines.text, sizeof(lines.text), "%s", text);
+	lines.count++;
+}
+
+/* A trial has found so many; messages that nothing waits for begin none. */
+static void find(struct link *link, unsigned streams, unsigned for_ms, unsigned until)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)link->sender;
+	struct tcp_growth_way *way = connection->s.growth.way;
+	const uint64_t deadline_ns = runtime_deadline_ns(for_ms);
+
+	pthread_mutex_lock(&connection->transport->ways.lock);
+	way->way.found = streams;
+	way->way.one_Bps = 25e6;
+	way->way.all_Bps = 200e6;
+	pthread_mutex_unlock(&connection->transport->ways.lock);
+	while (lines.count < until && !runtime_past(deadline_ns))
+		assert_int_equal(link_exchange(link, 1000, 1), 0);
+}
+
+static void a_number_that_lasts_is_said_once(void **state)
+{
+	struct transport *transport = conversation_transport(0);
+	struct tcp_connection *connection;
+	char expected[256];
+	struct link link;
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	connection = (struct tcp_connection *)link.sender;
+	pthread_mutex_lock(&connection->lock);
+	connection->s.host = HOST;
+	connection->transport->interfaces[0].speed_Bps = 250000000;
+	connection->transport->interfaces[0].speed_assumed = false;
+	tcp_growth_init(connection);
+	pthread_mutex_unlock(&connection->lock);
+	log_set_sink(note_line);
+	find(&link, 8, 20000, 1);
+	find(&link, 8, 100, 2);
+	log_drain(1000);
+	assert_int_equal(lines.count, 1);
+	snprintf(expected, sizeof(expected),
+		 "%s: 8 streams a connection to host %s carry 1.6 Gbit/s, since one carries 0.2 of 2 Gbit/s",
+		 connection->transport->interfaces[0].name, connection->peer_host);
+	assert_string_equal(lines.text, expected);
+	find(&link, 1, 20000, 2);
+	log_drain(1000);
+	assert_non_null(strstr(lines.text, ": 1 stream a connection to host "));
+	assert_non_null(strstr(lines.text, " carries what 8 did"));
+	log_set_sink(NULL);
+	link_close(&link);
+	transport_tcp.close(transport);
+}
+
 /* To a host of which nothing is known, on a slow port that is never full. */
 static void growth_begin(struct link *link)
 {
@@ -276,6 +350,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(streams_that_come_and_go_lose_nothing),
 		cmocka_unit_test(what_is_not_wanted_any_more_joins_all_the_same),
+		cmocka_unit_test(a_number_that_lasts_is_said_once),
 		cmocka_unit_test(streams_with_data_and_movers_are_counted),
 		cmocka_unit_test(new_streams_leave_descriptors),
 		cmocka_unit_test(another_process_s_turn_is_waited_for),

@@ -337,6 +337,31 @@ static void a_trial_outlives_a_rest(void **state)
 	assert_int_equal(connection->answer.active, 3);
 }
 
+/* For the log: however many trials there were since. */
+static void what_one_stream_carried_stays_known(void **state)
+{
+	static struct network network;
+	static const struct scenario scenarios_known[] = {
+		{ "", TENTH, .hint = 1 },
+		{ "", TENTH, .remembered = 10 },
+		{ "", QUARTER },
+		{ "", TENTH, .hint = 1, .connections = 4, .ring = true },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(scenarios_known) / sizeof(*scenarios_known); i++) {
+		const struct scenario *scenario = &scenarios_known[i];
+		const struct tcp_streams_way *way = &network.ways[0];
+
+		network_make(&network, scenario, runtime_seed(), 0);
+		network_play(&network, 5);
+		assert_true(way->found >= 1 / scenario->cap);
+		if (fabs(way->one_Bps / (scenario->cap * PORT_BPS) - 1) > 0.05 || way->all_Bps < 0.8 * PORT_BPS ||
+		    way->all_Bps > 1.05 * PORT_BPS)
+			fail_msg("%u: %g and %g", i, way->one_Bps, way->all_Bps);
+	}
+}
+
 /* What another connection of the way has found would take from other hosts. */
 static void nothing_is_adopted_where_the_receiver_is_full(void **state)
 {
@@ -466,6 +491,7 @@ int main(void)
 		cmocka_unit_test(a_trial_that_cannot_go_on_leaves_what_was_before),
 		cmocka_unit_test(a_remembered_number_is_tried_soon),
 		cmocka_unit_test(a_trial_outlives_a_rest),
+		cmocka_unit_test(what_one_stream_carried_stays_known),
 		cmocka_unit_test(nothing_is_adopted_where_the_receiver_is_full),
 		cmocka_unit_test(what_becomes_of_others_has_to_be_known),
 		cmocka_unit_test(the_limit_of_a_process_that_died_ends),
