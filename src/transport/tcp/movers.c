@@ -297,6 +297,19 @@ bool tcp_movers_go_first(struct tcp_connection *connection)
 	return false;
 }
 
+static void say(struct tcp_movers *movers, uint64_t now_ns)
+{
+	const bool proven = atomic_load(&movers->proven);
+
+	if ((proven && movers->rule.with <= 0) || !log_lasts(&movers->said, proven, now_ns))
+		return;
+	if (proven)
+		log_info(LOG_NET, "up to %u threads send and receive long messages: %.3g Gbit/s, since one carries %.3g",
+			 atomic_load(&movers->most), 8 * movers->rule.with, 8 * movers->rule.without);
+	else
+		log_info(LOG_NET, "one thread sends and receives all messages again");
+}
+
 /* Connection lock held. */
 static void report(struct tcp_connection *connection)
 {
@@ -317,12 +330,9 @@ static void report(struct tcp_connection *connection)
 	if (were && !are)
 		pthread_cond_broadcast(&movers->work); /* they end */
 	state = movers->rule.state;
-	if (state == TCP_MOVERS_ON && !atomic_load(&movers->proven))
-		log_info(LOG_NET, "up to %u threads send and receive long messages, which one cannot carry", most);
-	else if (state == TCP_MOVERS_OFF && atomic_load(&movers->proven))
-		log_info(LOG_NET, "one thread sends and receives all messages again");
 	if (state == TCP_MOVERS_ON || state == TCP_MOVERS_OFF)
 		atomic_store(&movers->proven, state == TCP_MOVERS_ON);
+	say(movers, tally.window.now_ns);
 	pthread_mutex_unlock(&movers->lock);
 }
 

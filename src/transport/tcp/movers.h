@@ -15,6 +15,7 @@
 #ifndef TRIBUTARY_TRANSPORT_TCP_MOVERS_H
 #define TRIBUTARY_TRANSPORT_TCP_MOVERS_H
 
+#include "base/log.h"
 #include "transport/tcp/movers_rule.h"
 
 #include <pthread.h>
@@ -67,7 +68,8 @@ struct tcp_movers {
 	_Atomic unsigned most;         /* the same; 0: none */
 	_Atomic bool on;
 	bool chooses; /* whether they are at work; else TRIBUTARY_MOVERS says so */
-	_Atomic bool proven; /* they have shown a gain, which is said */
+	_Atomic bool proven; /* they have shown a gain, */
+	struct log_change said; /* which is logged */
 	bool stop;
 	bool (*move)(struct tcp_stream *stream); /* tcp_move */
 	size_t least_bytes; /* of a call that is left to them */

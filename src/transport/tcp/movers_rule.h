@@ -34,13 +34,13 @@ enum tcp_movers_state {
 /* All zero to begin with. */
 struct tcp_movers_rule {
 	enum tcp_movers_state state;
+	double without, with; /* bytes a nanosecond: before the trial, and last with movers; 0: not known */
 	/* Private. */
 	uintptr_t thread;           /* the one that is judged; 0: none */
 	uint64_t seen_ns, after_ns; /* its last window; no trial before */
 	unsigned windows, failures;
 	unsigned checks;             /* passed, since the trial */
 	uint64_t polled_ns, bytes;   /* of so many windows */
-	double without, with;        /* rates: before the trial, and last with movers; 0: not known */
 	uint64_t since_ns, check_ns; /* polled in this state; time of the next check */
 	uint64_t relieved_ns;        /* how long there was little to do */
 };

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "support/random.h"
 #include "support/runtime.h"
 
@@ -14,7 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -319,6 +323,66 @@ static void a_peer_that_closes_has_received_it(void **state)
 	harness_close(harness);
 }
 
+static char said[256];
+static _Atomic unsigned said_count;
+
+static void note_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	va_list args;
+	const char *text;
+
+	(void)flags, (void)file, (void)line, (void)level;
+	va_start(args, fmt);
+	text = va_arg(args, const char *);
+	va_end(args);
+	if (!strstr(text, "messages"))
+		return;
+	snprintf(said, sizeof(said), "%s", text);
+	said_count++;
+}
+
+/* A thread whose calls take its whole time, and with movers twice as many bytes; or, idle, a tenth of it. */
+static void report_windows(struct tcp_connection *connection, uint64_t *now_ns, unsigned windows, bool idle)
+{
+	for (unsigned i = 0; i < windows; i++) {
+		const bool on = atomic_load(&connection->transport->movers.on);
+		const uint64_t posted_ns = *now_ns;
+
+		*now_ns += TCP_MOVERS_WINDOW_NS;
+		connection->moved.calls_ns = TCP_MOVERS_WINDOW_NS / (idle ? 10 : 1);
+		connection->moved.bytes = TCP_MOVERS_WINDOW_NS * (on ? 2 : 1);
+		tcp_movers_note(connection, posted_ns, *now_ns);
+	}
+}
+
+static void threads_that_stay_are_said_once(void **state)
+{
+	struct harness *harness = *state;
+	struct tcp_movers *movers = &harness->transport.movers;
+	uint64_t now_ns = NS_PER_S;
+
+	harness_open(harness, harness_program("unscheduled, wholly"), 1);
+	harness_use_movers(harness);
+	movers->chooses = true;
+	movers->core_count = 8;
+	movers->on = movers->proven = false;
+	log_set_sink(note_line);
+	report_windows(harness->sender, &now_ns, WINDOWS_A_SECOND, false);
+	assert_int_equal(movers->rule.state, TCP_MOVERS_ON);
+	log_drain(1000);
+	assert_int_equal(said_count, 0);
+	report_windows(harness->sender, &now_ns, 20 * WINDOWS_A_SECOND, false);
+	log_drain(1000);
+	assert_int_equal(said_count, 1);
+	assert_string_equal(said, "up to 6 threads send and receive long messages: 16 Gbit/s, since one carries 8");
+	report_windows(harness->sender, &now_ns, 5 * WINDOWS_A_SECOND, true);
+	log_drain(1000);
+	assert_int_equal(said_count, 2);
+	assert_string_equal(said, "one thread sends and receives all messages again");
+	log_set_sink(NULL);
+	harness_close(harness);
+}
+
 static bool moved_once;
 
 static bool moves_twice(struct tcp_stream *stream)
@@ -556,6 +620,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_error_is_told_when_the_call_has_ended, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(a_peer_that_closes_has_received_it, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(no_stream_waits_for_threads_that_have_ended, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(threads_that_stay_are_said_once, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(released_memory_is_left_alone, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(a_new_request_ends_the_pause, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(a_message_that_is_too_long_is_not_passed_by, harness_setup, harness_teardown),
