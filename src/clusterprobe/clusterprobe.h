@@ -204,6 +204,12 @@ struct clusterprobe_latency {
 	uint16_t from, to;
 	uint64_t median_ns, least_ns;
 };
+/* What one flow carries, and several of the same two hosts. */
+struct clusterprobe_flows {
+	uint16_t from, to;
+	unsigned count; /* 0: not measured, as each flow has several connections anyway */
+	double one_Bps, all_Bps;
+};
 struct clusterprobe_options {
 	uint32_t round_ms, streams;
 	uint64_t limit_Bps, seed;
@@ -215,6 +221,7 @@ struct clusterprobe_result {
 	char (*names)[CLUSTERPROBE_NAME_BYTES]; /* [host_count] */
 	struct fabric fabric;
 	struct clusterprobe_latency *latencies;
+	struct clusterprobe_flows flows;
 	double seconds;
 };
 /* Rank 0: waits for all, measures, sends them home. Its own host's worker runs in a thread. */

@@ -6,6 +6,7 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -323,6 +324,40 @@ static int measure_latency(struct coordinator *coordinator, struct clusterprobe_
 	return 0;
 }
 
+/* By turns, between two hosts that are not slow, in one leaf if there are two. */
+static int measure_flows(struct coordinator *coordinator, const struct fabric *fabric, struct clusterprobe_flows *ret)
+{
+	enum { TURNS = 3 };
+	struct clusterprobe_flows found = { .to = 1, .count = FABRIC_FLOWS_EACH };
+	struct fabric_flow flows[FABRIC_FLOWS_EACH];
+	double rates[FABRIC_FLOWS_EACH];
+	bool chosen = false;
+
+	for (size_t i = 0; i < fabric->host_count && !chosen; i++)
+		for (size_t k = i + 1; k < fabric->host_count && !chosen; k++) {
+			const struct fabric_host *from = &fabric->hosts[i], *to = &fabric->hosts[k];
+
+			chosen = from->leaf == to->leaf && !from->slow && !to->slow;
+			if (chosen)
+				found.from = (uint16_t)i, found.to = (uint16_t)k;
+		}
+	for (size_t i = 0; i < FABRIC_FLOWS_EACH; i++)
+		flows[i] = (struct fabric_flow){ found.from, found.to };
+	for (unsigned turn = 0; turn < 2 * TURNS; turn++) {
+		const size_t count = turn % 2 ? FABRIC_FLOWS_EACH : 1;
+		double *most_Bps = turn % 2 ? &found.all_Bps : &found.one_Bps, sum_Bps = 0;
+		int r = run_round(coordinator, flows, count, rates);
+
+		if (r < 0)
+			return r;
+		for (size_t i = 0; i < count; i++)
+			sum_Bps += rates[i];
+		*most_Bps = fmax(*most_Bps, sum_Bps); /* what is less is others' traffic */
+	}
+	*ret = found;
+	return 0;
+}
+
 /* ---------------------------------------------------------------------------------------------------------------- end */
 
 /* Says END to all, and waits a little until it is out. */
@@ -435,6 +470,8 @@ int clusterprobe_coordinator_run(const struct clusterprobe_setup *setup, const s
 		r = measure_latency(coordinator, &result);
 	if (r == 0)
 		r = measure_fabric(coordinator, &result.fabric);
+	if (r == 0 && options->streams == 1)
+		r = measure_flows(coordinator, &result.fabric, &result.flows);
 	coordinator_end(coordinator, r);
 	result.seconds = 1e-9 * (double)clock_elapsed_ns(start_ns, clock_now_ns());
 	if (r == 0)

@@ -14,6 +14,8 @@
 /* Measured goodput is below the line rate by headers; more than that is a contradiction. */
 #define RATE_LESS 0.8
 #define RATE_MORE 1.15
+/* Less is noise. */
+#define FLOWS_MORE 1.25
 
 static bool is_known(const struct fabric_direction *at)
 {
@@ -224,6 +226,19 @@ static void print_hosts(const struct clusterprobe_result *result, FILE *out)
 	}
 }
 
+static void print_flows(const struct clusterprobe_result *result, FILE *out)
+{
+	const struct clusterprobe_flows *at = &result->flows;
+	char one[UNITS_BYTES], all[UNITS_BYTES];
+
+	if (at->count && at->all_Bps > FLOWS_MORE * at->one_Bps)
+		fprintf(out,
+			"One connection from %s to %s carries %s, %u carry %s: NICs and uplinks may carry more than is "
+			"said here, which --streams %u shows\n",
+			result->names[at->from], result->names[at->to], units_bits(at->one_Bps, one), at->count,
+			units_bits(at->all_Bps, all), at->count);
+}
+
 static int compare(const void *a, const void *b)
 {
 	const double *first = a, *second = b;
@@ -268,6 +283,7 @@ void cluster_found_print(const struct clusterprobe_result *result, FILE *out)
 	for (size_t leaf = 0; leaf < fabric->leaf_count; leaf++)
 		print_leaf(result, leaf, out);
 	print_hosts(result, out);
+	print_flows(result, out);
 	print_latency(result, false, fabric->leaf_count < 2 ? "any pair" : "inside leaves", out);
 	print_latency(result, true, "between leaves", out);
 }

@@ -84,6 +84,17 @@ static json_t *latencies_json(const struct clusterprobe_result *result)
 	return list;
 }
 
+static json_t *flows_json(const struct clusterprobe_result *result)
+{
+	const struct clusterprobe_flows *at = &result->flows;
+
+	if (!at->count)
+		return json_null();
+	return json_pack("{so so sf sI sf}", "from", json_text(result->names[at->from]), "to",
+			 json_text(result->names[at->to]), "one_Bps", at->one_Bps, "count", (json_int_t)at->count,
+			 "all_Bps", at->all_Bps);
+}
+
 static int print_json(const struct clusterprobe_result *result, const char *contradictions, FILE *out)
 {
 	const struct fabric *fabric = &result->fabric;
@@ -96,12 +107,12 @@ static int print_json(const struct clusterprobe_result *result, const char *cont
 		at += bytes + (at[bytes] == '\n');
 	}
 	return json_print("tributary-cluster-measure 1",
-			  json_pack("{sb sI sf sf sf sf sf so so so so}", "leaves_found", fabric->leaf_count > 1,
+			  json_pack("{sb sI sf sf sf sf sf so so so so so}", "leaves_found", fabric->leaf_count > 1,
 				    "rounds", (json_int_t)fabric->round_count, "seconds", result->seconds, "median_Bps",
 				    fabric->median_Bps, "full_part", fabric->full_part, "loaded_part",
 				    fabric->loaded_part, "doubtful_part", fabric->doubtful_part, "leaves",
 				    leaves_json(fabric), "hosts", hosts_json(result), "latencies",
-				    latencies_json(result), "contradictions", lines),
+				    latencies_json(result), "flows", flows_json(result), "contradictions", lines),
 			  out);
 }
 

@@ -21,7 +21,7 @@
 #include "support/parallel.h"
 #include "support/port.h"
 
-enum { NAP_MS = 20, WAITS_MOST = 4000, RATE_BPS = 10000000, ACTORS = 4 };
+enum { NAP_MS = 20, WAITS_MOST = 4000, RATE_BPS = 10000000, ACTORS = 4, FLOWS_ROUNDS = 6 };
 
 static const struct control_secret secret = { .bytes = "0123456789abcdef", .count = 16 };
 static _Atomic bool never;
@@ -194,10 +194,15 @@ static void every_host_hears_of_every_round(void **state)
 		pthread_join(actors[i].thread, NULL);
 		assert_int_equal(actors[i].result, 0);
 		assert_int_equal(actors[i].gaps, 0);
-		assert_int_equal(actors[i].rounds, result.fabric.round_count + result.latency_count / (1 + ACTORS));
+		assert_int_equal(actors[i].rounds,
+				 result.fabric.round_count + result.latency_count / (1 + ACTORS) + FLOWS_ROUNDS);
 		idle += actors[i].idle;
 	}
 	assert_true(idle > 0);
+	/* Each flow has the rate that the receiver has made up. */
+	assert_int_equal(result.flows.count, FABRIC_FLOWS_EACH);
+	assert_true(result.flows.one_Bps == RATE_BPS);
+	assert_true(result.flows.all_Bps == FABRIC_FLOWS_EACH * (double)RATE_BPS);
 	clusterprobe_result_fini(&result);
 }
 

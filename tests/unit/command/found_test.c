@@ -184,6 +184,7 @@ static void a_fabric_that_never_blocks_cannot_be_told(void **state)
 					    .seconds = 30,
 					    .latencies = latencies,
 					    .latency_count = 3,
+					    .flows = { 0, 2, 8, 2e6, 2.4e6 },
 					    .fabric = { .host_count = 4,
 							.leaf_count = 1,
 							.hosts = members,
@@ -201,6 +202,11 @@ static void a_fabric_that_never_blocks_cannot_be_told(void **state)
 				  "  leaf1: h0 h1 h2 h3\n"
 				  "NICs: median 16 Mbit/s, from 16 Mbit/s to 16 Mbit/s\n"
 				  "Round trip of a byte, any pair: median 22 us, least 15 us (3 pairs)\n");
+	free(text);
+	what.flows.all_Bps = 16e6;
+	text = printed(&what);
+	assert_non_null(strstr(text, "to 16 Mbit/s\nOne connection from h0 to h2 carries 16 Mbit/s, 8 carry 128 Mbit/s: "
+				     "NICs and uplinks may carry more than is said here, which --streams 8 shows\n"));
 	free(text);
 }
 
