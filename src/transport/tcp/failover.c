@@ -31,7 +31,7 @@ static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 	tcp_count_lost(connection, stream);
 	transport_watch_remove(&connection->watch, stream->fd);
 	sys_close_socket(&stream->fd);
-	stream->live = false;
+	stream->live = connection->ends = false;
 	connection->live_count--;
 	if (connection->role == TCP_SENDER && connection->s.primary == stream->index)
 		for (unsigned i = 0; i < connection->stream_count; i++)

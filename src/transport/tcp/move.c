@@ -20,7 +20,7 @@ static bool call_begin(struct tcp_stream *stream, struct tcp_call *call)
 {
 	struct tcp_connection *connection = stream->connection;
 
-	if (connection->error || connection->leaves_movers || !stream->live)
+	if (connection->error || connection->leaves_movers || connection->ends || !stream->live)
 		return false;
 	if (connection->role == TCP_SENDER)
 		return tcp_stream_write_begin(stream, CALL_BYTES, call);

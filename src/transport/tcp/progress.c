@@ -14,21 +14,39 @@ enum {
 	POLL_IDLE_EVERY = 256, /* and those that are not wanted */
 };
 
-/* A peer that closes says so on one stream, and the end of another may be read first. */
-static void hear_others(struct tcp_connection *connection, const struct tcp_stream *ended)
+static void hear(struct tcp_connection *connection, struct tcp_stream *stream)
 {
+	bool more = true;
+	int r = 0;
+
+	for (unsigned i = 0; i < READS_AT_ONCE && more && r == 0 && stream->live && !connection->error; i++)
+		r = tcp_stream_read(connection, stream, stream->staging_bytes, &more);
+	if (r == -EPROTO)
+		tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
+	connection->unread |= more;
+}
+
+/*
+ * A peer that closes says so on one stream, and the end of another may be read first. False: a mover reads one of them now; the
+ * end is read again after it.
+ */
+static bool hear_others(struct tcp_connection *connection, const struct tcp_stream *ended)
+{
+	connection->ends = false;
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
-		bool more = false;
 
 		if (!stream->live || stream == ended)
 			continue;
-		if (tcp_stream_read(connection, stream, stream->staging_bytes, &more) == -EPROTO)
-			tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
-		connection->unread |= more;
+		if (connection->role == TCP_RECEIVER && stream->move == TCP_MOVE_CALL)
+			connection->ends = true;
+		else
+			hear(connection, stream);
 	}
+	connection->ends &= ended->live; /* what was heard may have ended it */
 	connection->ready = true;
 	connection->now_ns = clock_now_ns(); /* that of the last read, or of none */
+	return !connection->ends;
 }
 
 void tcp_connection_read(struct tcp_connection *connection, struct tcp_stream *stream, int r, bool heard)
@@ -36,9 +54,9 @@ void tcp_connection_read(struct tcp_connection *connection, struct tcp_stream *s
 	if (r == -EPROTO) {
 		tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
 	} else if (r < 0) {
-		hear_others(connection, stream);
-		tcp_failover_lost(connection, stream, strerror(stream->tx_error ? -stream->tx_error : -r),
-				  connection->now_ns);
+		if (hear_others(connection, stream))
+			tcp_failover_lost(connection, stream, strerror(stream->tx_error ? -stream->tx_error : -r),
+					  connection->now_ns);
 	} else if (heard) {
 		connection->hot = stream->index;
 		connection->ready = true;
@@ -54,8 +72,11 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 				      ? TCP_STAGING_BETWEEN_DATA
 				      : stream->staging_bytes;
 		uint64_t heard_ns = stream->last_rx_ns;
-		int r = tcp_stream_read(connection, stream, most, &more);
+		int r;
 
+		if (tcp_stream_is_left_to_movers(connection, stream))
+			return;
+		r = tcp_stream_read(connection, stream, most, &more);
 		tcp_connection_read(connection, stream, r, stream->last_rx_ns != heard_ns);
 	}
 	connection->unread |= more && stream->live;

@@ -232,11 +232,12 @@ static bool comes_later(struct tcp_connection *connection, struct tcp_stream *st
 	return ++stream->quiet_polls % END_LOOKS != 0; /* the end of a stream shows as nothing, but in a read */
 }
 
-/* What has come of a payload is left to movers once it is worth it, or has waited. False: it is read here. */
-static bool is_left_to_movers(struct tcp_connection *connection, struct tcp_stream *stream)
+bool tcp_stream_is_left_to_movers(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	int there = 0;
 
+	if (connection->role != TCP_RECEIVER)
+		return false;
 	if (stream->move != TCP_MOVE_NONE)
 		return true;
 	if (!stream->rx_left || !tcp_stream_is_moved_in(stream) || !tcp_movers_are_on(connection) ||
@@ -257,8 +258,6 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 	int r;
 
 	*ret_more = false;
-	if (connection->role == TCP_RECEIVER && is_left_to_movers(connection, stream))
-		return 0;
 	/* While movers are at work nobody holds the lock for long. */
 	r = tcp_stream_read_begin(connection, stream, most,
 				  tcp_movers_are_on(connection) ? TCP_MOVERS_LEAST_BYTES : SIZE_MAX, &call);

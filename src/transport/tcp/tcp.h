@@ -201,8 +201,7 @@ struct tcp_sender {
 	struct tcp_window window;
 	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
 	uint64_t host;     /* whom we send to, as in the handle */
-	struct tcp_request
-		*buffered; /* done for its caller and open until FIN; always the first that is open; or NULL */
+	struct tcp_request *buffered; /* done for its caller and open until FIN; always the first that is open; or NULL */
 	uint8_t *buffer;   /* a copy of its data */
 	/* Frames of dead streams that must go out again, in order. */
 	struct tcp_tx_frame *again;
@@ -263,6 +262,7 @@ struct tcp_connection {
 	_Atomic unsigned moving;
 	_Atomic unsigned movers_wait, passed_over; /* for the lock; looks in a row that callers leave out for them */
 	_Atomic bool leaves_movers;                /* no stream becomes theirs */
+	bool ends; /* a stream's end was read while movers read others: they begin no more before these are heard */
 	struct tcp_movers_time moved; /* since the caller's last look */
 	_Atomic bool hurries; /* it lacks a stream: the service thread comes again soon, also if its caller is at work on it */
 	bool unread; /* a turn ended before its sockets were empty */
@@ -434,11 +434,10 @@ bool tcp_stream_write_end(struct tcp_stream *stream, const struct tcp_call *call
 void tcp_stream_let_go(struct tcp_stream *stream);
 /* When `bytes` came since `then_ns`: from when on as many as are worth a system call will have come; 0: at once. */
 uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns);
-/*
- * read.c. Reads once and hands on what came. `most` bounds what is read beyond the payload that is on its way. *ret_more: the
- * read was filled, so there may be more.
- */
+/* read.c. Reads once, at most `most` beyond the payload under way, and hands on what came. *ret_more: there may be more. */
 int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more);
+/* What has come of a payload is left to movers once it is worth it, or has waited. False: it is to be read here. */
+bool tcp_stream_is_left_to_movers(struct tcp_connection *connection, struct tcp_stream *stream);
 /* The payload under way has its place for good, so the call may be made without the lock. */
 bool tcp_stream_is_moved_in(const struct tcp_stream *stream);
 /* In three steps, as writing: at most payload_most of the payload under way (-EAGAIN: not now), the call, what it has brought. */

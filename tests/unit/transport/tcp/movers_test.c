@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -182,6 +183,66 @@ static void threads_that_stay_are_said_once(void **state)
 	assert_string_equal(said, "one thread sends and receives all messages again");
 	log_set_sink(NULL);
 	harness_close(harness);
+}
+
+/* The peer's last word lies behind a payload on one stream, and another stream has ended. */
+static void end_before_the_last_word(struct harness *harness, bool in_call)
+{
+	struct tcp_connection *receiver;
+	struct tcp_frame bye = { .type = TCP_FRAME_BYE };
+	struct harness_middle *middle = &harness->middles[1];
+	uint8_t bytes[TCP_WIRE_FRAME_BYTES];
+
+	harness_open(harness, harness_program("unscheduled, wholly"), HARNESS_STREAMS);
+	receiver = harness->receiver;
+	receiver->several = harness->sender->several = true;
+	harness_use_movers(harness);
+	harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
+	harness_send(harness, harness->out[0], 5000, 5);
+	for (unsigned i = 0; i < 20; i++) {
+		harness_move(harness, 0);
+		tcp_connection_progress(harness->sender);
+	}
+	harness_pass(&harness->middles[0]);
+	harness_pass_some(middle, 500);
+	for (unsigned i = 0; i < 3; i++) {
+		receiver->poll_count = 0;
+		tcp_connection_progress(receiver);
+	}
+	assert_true(receiver->streams[1].rx_left > 0);
+	harness_pass(middle);
+	tcp_wire_put_frame(&bye, bytes);
+	assert_int_equal(send(middle->receiver, bytes, sizeof(bytes), 0), sizeof(bytes));
+	if (in_call) {
+		assert_true(tcp_stream_is_left_to_movers(receiver, &receiver->streams[1]));
+		harness_move(harness, 1);
+		assert_int_equal(receiver->streams[1].move, TCP_MOVE_CALL);
+	}
+	shutdown(harness->middles[0].receiver, SHUT_RDWR);
+}
+
+/* No stream is lost then, which would be told, counted, and dialled anew. */
+static void a_peer_that_closes_is_heard_behind_a_payload(void **state)
+{
+	struct harness *harness = *state;
+
+	for (unsigned in_call = 0; in_call < 2; in_call++) {
+		struct tcp_connection *receiver;
+
+		end_before_the_last_word(harness, in_call);
+		receiver = harness->receiver;
+		receiver->poll_count = 0;
+		tcp_connection_progress(receiver);
+		assert_int_equal(receiver->error, in_call ? 0 : -EREMOTEIO);
+		for (unsigned i = 0; i < 2 * in_call; i++) /* the call, and its end */
+			harness_move(harness, 1);
+		receiver->poll_count = 0;
+		tcp_connection_progress(receiver);
+		assert_int_equal(receiver->error, -EREMOTEIO);
+		assert_true(receiver->peer_closed);
+		assert_int_equal(receiver->counted.streams_lost, 0);
+		harness_close(harness);
+	}
 }
 
 static bool moved_once;
@@ -410,6 +471,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(what_arrives_before_the_call_returns_is_done_after_it, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(an_error_is_told_when_the_call_has_ended, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(a_peer_that_closes_has_received_it, harness_setup, harness_teardown),
+		cmocka_unit_test_setup_teardown(a_peer_that_closes_is_heard_behind_a_payload, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(no_stream_waits_for_threads_that_have_ended, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(threads_that_stay_are_said_once, harness_setup, harness_teardown),
 		cmocka_unit_test_setup_teardown(released_memory_is_left_alone, harness_setup, harness_teardown),
