@@ -145,6 +145,7 @@ int harness_setup(void **state)
 
 int harness_teardown(void **state)
 {
+	clock_set_fake(NULL); /* of a test that failed, too: the next one may need the real clock */
 	free(*state);
 	return 0;
 }
