@@ -299,5 +299,6 @@ int main(void)
 		cmocka_unit_test(a_segment_that_waits_hides_no_stalled_one_behind_it),
 	};
 
+	runtime_start("aggregator_share_test", 60);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

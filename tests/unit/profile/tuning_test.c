@@ -239,5 +239,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_table_is_found_by_its_hash_alone, state_place_new, state_place_free),
 	};
 
+	runtime_start("tuning_test", 60);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
