@@ -358,5 +358,6 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 110);
 	runtime_start("collnet_connect_test", runtime_long() ? 1100 : 115);
+	runtime_set_streams(0);
 	return parallel_run_group_tests(tests, begin, NULL);
 }

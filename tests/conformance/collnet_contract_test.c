@@ -258,6 +258,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 110);
 	runtime_start("collnet_contract_test", 118);
+	runtime_set_streams(0);
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)
 		cmocka_set_test_filter(filter);

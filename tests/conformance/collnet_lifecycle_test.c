@@ -282,6 +282,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 100);
 	runtime_start("collnet_lifecycle_test", 110);
+	runtime_set_streams(0);
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)
 		cmocka_set_test_filter(filter);

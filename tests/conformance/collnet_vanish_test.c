@@ -317,5 +317,6 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 110);
 	runtime_start("collnet_vanish_test", runtime_long() ? 1150 : 115);
+	runtime_set_streams(0);
 	return parallel_run_group_tests(tests, begin, NULL);
 }

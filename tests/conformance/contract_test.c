@@ -141,6 +141,12 @@ int main(int argc, char **argv)
 			failed += !!runtime_complain(ENOENT, "no table of version %d", version);
 			continue;
 		}
+		if (version < NETPLUGIN_NEWEST) {
+			runtime_set_streams((uint64_t)version);
+		} else { /* as it is without settings */
+			unsetenv("TRIBUTARY_STREAMS");
+			unsetenv("TRIBUTARY_MOVERS");
+		}
 		failed += run_version(version, only ? TRANSPORT_SUITE_ROUNDS : SHARED_ROUNDS);
 	}
 	return failed != 0;

@@ -115,6 +115,7 @@ int main(void)
 	int failed;
 
 	runtime_start("copies_test", 100);
+	runtime_set_streams(0);
 	params_read();
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)

@@ -453,6 +453,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 60);
 	runtime_start("lifecycle_test", 110);
+	runtime_set_streams(0);
 	for (unsigned v = 0; v < VERSIONS; v++) {
 		for (unsigned r = 0; r < ROLES; r++, count++) {
 			cases[count].role = roles[r].name;

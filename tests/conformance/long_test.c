@@ -185,6 +185,7 @@ int main(void)
 		fprintf(stderr, "skipped: only with TRIBUTARY_TEST_LONG=1\n");
 		return 77;
 	}
+	runtime_set_streams(0);
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)
 		cmocka_set_test_filter(filter);

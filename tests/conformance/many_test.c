@@ -377,5 +377,6 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 100);
 	runtime_start("many_test", 110);
+	runtime_set_streams(0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

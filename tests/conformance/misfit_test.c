@@ -199,6 +199,7 @@ int main(void)
 	const char *filter;
 
 	runtime_start("misfit_test", 60);
+	runtime_set_streams(0);
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)
 		cmocka_set_test_filter(filter);

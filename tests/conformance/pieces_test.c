@@ -156,5 +156,6 @@ int main(void)
 	};
 
 	runtime_start("pieces_test", 60);
+	runtime_set_streams(0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

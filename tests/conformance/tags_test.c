@@ -265,5 +265,6 @@ int main(void)
 	};
 
 	runtime_start("tags_test", 60);
+	runtime_set_streams(0);
 	return cmocka_run_group_tests(tests, open_transport, close_transport);
 }

@@ -69,8 +69,8 @@ int main(void)
 	params.timeout_ns = TIMEOUT_NS;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
 	failed += transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS / 2);
-	params.streams = 3;
-	failed += transport_suite_run(&transport_tcp, &params, "tcp, three streams", TRANSPORT_SUITE_ROUNDS / 4);
+	runtime_draw_streams(0, &params.streams, &params.movers);
+	failed += transport_suite_run(&transport_tcp, &params, "tcp, streams and movers drawn", TRANSPORT_SUITE_ROUNDS / 4);
 	failed += run_verbs(1, false, "verbs", TRANSPORT_SUITE_ROUNDS / 2);
 	failed += run_verbs(4, true, "verbs, four queues", TRANSPORT_SUITE_ROUNDS / 2);
 	failed += run_devices();

@@ -531,6 +531,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 270);
 	runtime_start("vanish_test", runtime_long() ? 280 : 115);
+	runtime_set_streams(0);
 	timeout_set(1);
 	return parallel_run_group_tests(tests, begin, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The TCP transport's life over several streams, with every call that can fail failing once: see life.h. */
+/* The TCP transport's life, streams and movers drawn, with every call that can fail failing once: see life.h. */
 #include "base/params.h"
 #include "life.h"
 #include "support/runtime.h"
@@ -31,7 +31,7 @@ int main(void)
 	params_defaults(&params);
 	params.net = NET_CHOICE_TCP;
 	params.timeout_ns = 1000000000;
-	params.streams = 3;
+	runtime_draw_streams(0, &params.streams, &params.movers);
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
 	return life_with_faults(&transport_tcp, &params, faults, sizeof(faults) / sizeof(faults[0]));
 }

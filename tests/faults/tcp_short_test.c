@@ -39,7 +39,7 @@ static void set_params(void)
 	params_defaults(&params);
 	params.net = NET_CHOICE_TCP;
 	params.timeout_ns = TIMEOUT_NS;
-	params.streams = 2;
+	runtime_draw_streams(0, &params.streams, &params.movers);
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
 }
 

@@ -124,6 +124,28 @@ uint64_t runtime_seed(void)
 	return program_seed;
 }
 
+void runtime_draw_streams(uint64_t round, unsigned *ret_streams, int *ret_movers)
+{
+	uint64_t random = program_seed + round;
+
+	*ret_streams = (unsigned)random_below(&random, 33);
+	*ret_movers = (int)random_below(&random, 10) - 1;
+	fprintf(stderr, "%s: %u streams, %d movers\n", program_name, *ret_streams, *ret_movers);
+}
+
+void runtime_set_streams(uint64_t round)
+{
+	unsigned streams;
+	char text[16];
+	int movers;
+
+	runtime_draw_streams(round, &streams, &movers);
+	snprintf(text, sizeof(text), "%u", streams);
+	setenv("TRIBUTARY_STREAMS", text, 1);
+	snprintf(text, sizeof(text), "%d", movers);
+	setenv("TRIBUTARY_MOVERS", movers < 0 ? "auto" : text, 1);
+}
+
 bool runtime_long(void)
 {
 	return runtime_setting("TEST_LONG") != NULL;

@@ -31,6 +31,10 @@ const char *runtime_setting(const char *name);
 
 /* TRIBUTARY_TEST_SEED, else taken from the clock; the same for the whole run. */
 uint64_t runtime_seed(void);
+/* TRIBUTARY_STREAMS (0 to 32) and TRIBUTARY_MOVERS (-1: auto, to 8) by the seed and `round`, which are printed. */
+void runtime_draw_streams(uint64_t round, unsigned *ret_streams, int *ret_movers);
+/* The same into the environment, for a plugin that is opened later, here or in peers. */
+void runtime_set_streams(uint64_t round);
 /* TRIBUTARY_TEST_LONG set: the variants that take minutes, gigabytes or a quiet machine. */
 bool runtime_long(void);
 /* TRIBUTARY_TEST_SLOW: 1 when it is unset. */

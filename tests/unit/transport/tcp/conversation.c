@@ -28,7 +28,8 @@ static struct transport *opened_with(unsigned streams, uint64_t timeout_ns)
 	struct transport *transport = NULL;
 
 	params_load(&source, NULL, NULL, &params);
-	params.streams = streams;
+	if (streams != CONVERSATION_DRAWN)
+		params.streams = streams;
 	if (timeout_ns)
 		params.timeout_ns = timeout_ns;
 	assert_int_equal(transport_tcp.open(&params, &transport), 0);

@@ -5,7 +5,7 @@
 
 #include "support/link.h"
 
-enum { CONVERSATION_WINDOW = 8 };
+enum { CONVERSATION_WINDOW = 8, CONVERSATION_DRAWN = 1000 /* streams: as the environment says */ };
 
 struct conversation {
 	struct link link;

@@ -51,6 +51,49 @@ static void streams_that_come_and_go_lose_nothing(void **state)
 	conversation_with_cuts(0, change_streams);
 }
 
+enum { HOST = 77 };
+
+/* To a host of which nothing is known, on a slow port that is never full. */
+static void growth_begin(struct link *link)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)link->sender;
+
+	pthread_mutex_lock(&connection->lock);
+	connection->s.host = HOST;
+	tcp_growth_init(connection);
+	connection->s.growth.port_Bps = 0;
+	pthread_mutex_unlock(&connection->lock);
+	assert_non_null(connection->s.growth.way);
+	link->ops->set(link->sender, TRANSPORT_SET_RATE_LIMIT, 40 << 20); /* so frames wait, however fast this machine is */
+}
+
+static bool changed; /* streams that were found carry data */
+
+static unsigned find_streams(struct conversation *s)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)s->link.sender;
+
+	if (!connection->s.growth.way)
+		growth_begin(&s->link);
+	pthread_mutex_lock(&connection->lock);
+	changed |= connection->active_count > 1;
+	pthread_mutex_unlock(&connection->lock);
+	return 1;
+}
+
+/* The same with those that are found by measuring, while movers are at work. Cuts end most trials. */
+static void streams_that_are_found_lose_nothing(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 4 || !changed; round++) {
+		assert_true(round < 40);
+		runtime_set_streams(round);
+		conversation_with_cuts(0, find_streams);
+	}
+	unsetenv("TRIBUTARY_STREAMS");
+	unsetenv("TRIBUTARY_MOVERS");
+}
+
 static bool has_stream(struct transport_connection *opaque, unsigned index, unsigned within_ms)
 {
 	struct tcp_connection *connection = (struct tcp_connection *)opaque;
@@ -175,8 +218,6 @@ static void streams_with_data_and_movers_are_counted(void **state)
 	transport_tcp.close(transport);
 }
 
-enum { HOST = 77 };
-
 static struct {
 	_Atomic unsigned count;
 	char text[256];
@@ -245,20 +286,6 @@ static void a_number_that_lasts_is_said_once(void **state)
 	log_set_sink(NULL);
 	link_close(&link);
 	transport_tcp.close(transport);
-}
-
-/* To a host of which nothing is known, on a slow port that is never full. */
-static void growth_begin(struct link *link)
-{
-	struct tcp_connection *connection = (struct tcp_connection *)link->sender;
-
-	pthread_mutex_lock(&connection->lock);
-	connection->s.host = HOST;
-	tcp_growth_init(connection);
-	connection->s.growth.port_Bps = 0;
-	pthread_mutex_unlock(&connection->lock);
-	assert_non_null(connection->s.growth.way);
-	link->ops->set(link->sender, TRANSPORT_SET_RATE_LIMIT, 40 << 20); /* so frames wait, however fast this machine is */
 }
 
 /* A step of the connection's that other processes see. */
@@ -349,6 +376,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(streams_that_come_and_go_lose_nothing),
+		cmocka_unit_test(streams_that_are_found_lose_nothing),
 		cmocka_unit_test(what_is_not_wanted_any_more_joins_all_the_same),
 		cmocka_unit_test(a_number_that_lasts_is_said_once),
 		cmocka_unit_test(streams_with_data_and_movers_are_counted),
