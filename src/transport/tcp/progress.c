@@ -49,6 +49,16 @@ static bool hear_others(struct tcp_connection *connection, const struct tcp_stre
 	return !connection->ends;
 }
 
+/* Where the next words are looked for first, and said: on one that carries data, as long as there is one. */
+static void heard_on(struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	const struct tcp_stream *hot = &connection->streams[connection->hot];
+
+	if (tcp_stream_is_active(connection, stream->index) || !hot->live || hot->awaits_dead)
+		connection->hot = stream->index;
+	connection->ready = true;
+}
+
 void tcp_connection_read(struct tcp_connection *connection, struct tcp_stream *stream, int r, bool heard)
 {
 	if (r == -EPROTO) {
@@ -58,8 +68,7 @@ void tcp_connection_read(struct tcp_connection *connection, struct tcp_stream *s
 			tcp_failover_lost(connection, stream, strerror(stream->tx_error ? -stream->tx_error : -r),
 					  connection->now_ns);
 	} else if (heard) {
-		connection->hot = stream->index;
-		connection->ready = true;
+		heard_on(connection, stream);
 	}
 }
 

@@ -530,6 +530,32 @@ static void an_idle_connection_keeps_its_streams(void **state)
 	free(harness);
 }
 
+/* The sender looks there at every poll, and seldom at a stream in reserve, on which a sign of life may come last. */
+static void words_go_on_the_stream_with_data(void **state)
+{
+	struct harness *harness = calloc(1, sizeof(*harness));
+	struct tcp_request *send;
+
+	(void)state;
+	assert_non_null(harness);
+	harness_open(harness, harness_program("unscheduled"), 1);
+	harness_exchange(harness, 5, 100, true);
+	assert_non_null(harness_receive(harness, harness->in[0], HARNESS_BYTES, 5));
+	send = harness_send(harness, harness->out[0], 1000, 5);
+	assert_non_null(send);
+	harness->now_ns += harness->transport.beat_ns;
+	tcp_connection_tick(harness->sender, harness->now_ns);
+	for (unsigned i = 0; i < HARNESS_STREAMS; i++)
+		harness_pass(&harness->middles[i]);
+	tcp_connection_tick(harness->receiver, harness->now_ns);
+	assert_false(send->done);
+	harness_pass(&harness->middles[0]);
+	tcp_connection_progress(harness->sender);
+	assert_true(send->done);
+	harness_close(harness);
+	free(harness);
+}
+
 /* The machine stood still, or gave this process no CPU: its peer on the same machine is not dead for that. */
 static void time_in_which_nobody_looked_is_no_silence(void **state)
 {
@@ -588,6 +614,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(only_a_connection_that_lives_is_waited_for),
 		cmocka_unit_test(the_first_stream_is_the_primary_again),
 		cmocka_unit_test(an_idle_connection_keeps_its_streams),
+		cmocka_unit_test(words_go_on_the_stream_with_data),
 		cmocka_unit_test(time_in_which_nobody_looked_is_no_silence),
 		cmocka_unit_test(a_stream_closed_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),
