@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/pace/granter.h"
 
+#include "base/minmax.h"
+
+enum { SMALL_PART = 8 }; /* of a grant */
+
 /* Keeps the order of age. Threads that took the time before the lock come a little out of order, hence the walk. */
 static void list_insert(struct pace_flow_list *list, struct pace_flow *flow)
 {
@@ -50,11 +54,20 @@ static void charge(struct pace_granter *granter, struct pace_flow *flow, uint64_
 		*flow->sender_held_bytes += bytes;
 }
 
+/* On a fast port too many grants would be made of quanta. */
+static uint64_t small_grant(const struct pace_granter *granter)
+{
+	return max_u64(granter->quantum_bytes, granter->grant_bytes / SMALL_PART);
+}
+
 static void give_back(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes)
 {
 	granter->outstanding_bytes -= bytes;
-	if (flow->sender_held_bytes)
-		*flow->sender_held_bytes -= bytes;
+	if (!flow->sender_held_bytes)
+		return;
+	*flow->sender_held_bytes -= bytes;
+	if (*flow->sender_held_bytes < small_grant(granter))
+		granter->needs_bytes = 0; /* it may have less */
 }
 
 void pace_granter_init(struct pace_granter *granter, uint64_t budget_bytes, uint64_t quantum_bytes, uint64_t stall_ns)
@@ -147,11 +160,17 @@ static uint64_t grant_wanted(const struct pace_granter *granter, const struct pa
 	return left < granter->grant_bytes + granter->grant_bytes / 2 ? left : granter->grant_bytes;
 }
 
-/* Of senders that send to others too the one that holds least goes first: it is their own ports that they wait for. */
+/* Of several senders: what holds the others up may be their own ports, or what the network gives a flow. */
 static bool holds_less(const struct pace_flow *flow, const struct pace_flow *than)
 {
 	return flow->sender_held_bytes && than->sender_held_bytes &&
 	       *flow->sender_held_bytes < *than->sender_held_bytes;
+}
+
+/* Its sender stands still, or is about to. */
+static bool is_hungry(const struct pace_granter *granter, const struct pace_flow *flow)
+{
+	return flow->sender_held_bytes && *flow->sender_held_bytes < small_grant(granter);
 }
 
 /* The next flow in turn, and whether smallest-first chose it. There is one waiting. */
@@ -172,7 +191,7 @@ static struct pace_flow *choose(const struct pace_granter *granter, bool *ret_sm
 	*ret_smallest_first = false;
 	if (longest->passed_over >= PACE_PASSED_OVER_FACTOR * granter->waiting_count)
 		return longest;
-	if (!granter->smallest_turn || smallest == oldest)
+	if (!granter->smallest_turn || smallest == oldest || is_hungry(granter, oldest))
 		return oldest;
 	if (grant_wanted(granter, smallest) > granter->credit_bytes)
 		return oldest;
@@ -237,7 +256,7 @@ struct pace_flow *pace_granter_next(struct pace_granter *granter, uint64_t allow
 		return NULL;
 	flow = choose(granter, &smallest_first);
 	wanted = grant_wanted(granter, flow);
-	least = wanted < granter->grant_bytes ? wanted : granter->grant_bytes;
+	least = min_u64(wanted, is_hungry(granter, flow) ? small_grant(granter) : granter->grant_bytes);
 	if (room >= wanted) {
 		give(granter, flow, wanted, smallest_first, now_ns);
 		return flow;
@@ -247,7 +266,7 @@ struct pace_flow *pace_granter_next(struct pace_granter *granter, uint64_t allow
 	 * empty pool, where nothing would ever make room, gives less.
 	 */
 	if (room >= least || !granter->outstanding_bytes) {
-		give(granter, flow, room < least ? room : least, smallest_first, now_ns);
+		give(granter, flow, is_hungry(granter, flow) ? room : min_u64(room, least), smallest_first, now_ns);
 		return flow;
 	}
 	granter->needs_bytes = least;

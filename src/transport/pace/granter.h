@@ -7,10 +7,11 @@
  * this process. Rules (docs/design/transport.md has the state table):
  *   - every second grant goes to the oldest flow, the ones between to the flow with the least left to grant, as long as
  *     smallest-first has then had no more than half of the bytes; of senders that are told apart the oldest flow is that
- *     of the sender that holds least;
+ *     of the sender that holds least, and nobody else is served while that is less than a small grant;
  *   - a flow that waits is passed over by fewer than 5 × W grants, W the most flows that waited with it, whatever the
  *     others do: one that was passed over 4 × W times goes before both orders above;
- *   - a grant is `grant_bytes`, or the rest of the message if that is less than one and a half of it;
+ *   - a grant is `grant_bytes`, or the rest of the message if that is less than one and a half of it; to a sender that
+ *     holds less than a small grant (an eighth of one, at least a quantum) it is what there is room for, and that at least;
  *   - granted bytes come back when they are delivered, when the flow ends, or when it delivered nothing for the stall
  *     time. Such a flow is forgiven: it gets nothing more until something of it arrives; then what it still holds is
  *     charged again, which may put the pool over its budget for a moment;

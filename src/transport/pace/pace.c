@@ -337,8 +337,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->spread_by_turns = sender->spread > 1;
 		pace->spread_ns = pace->event_ns;
 	}
-	pace_granter_add(&pace->granter, &message->flow, spread_of(sender) > 1 ? &sender->held_bytes : NULL,
-			 total_bytes, now_ns);
+	pace_granter_add(&pace->granter, &message->flow, sender ? &sender->held_bytes : NULL, total_bytes, now_ns);
 	if (message->unscheduled_bytes) {
 		pace_granter_charge(&pace->granter, &message->flow, message->unscheduled_bytes);
 		pace_granter_delivered(&pace->granter, &message->flow, message->came_bytes, now_ns);

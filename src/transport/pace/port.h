@@ -25,7 +25,7 @@ struct pace_sender {
 		hosts; /* the same: that it sends to by its own word, as in an AlltoAll; counts where `spread` does not */
 	unsigned place;        /* private: of its host, among PACE_HOSTS_MAX */
 	unsigned coming_count; /* private: its messages that were added and not removed */
-	uint64_t held_bytes;   /* private: what it was granted and has not delivered, while it sends to several hosts */
+	uint64_t held_bytes;   /* private: what it was granted and has not delivered */
 	/* Private, of port.c. */
 	LIST_ENTRY(pace_sender) link;
 	TAILQ_ENTRY(pace_sender) asks; /* for the turn */

@@ -194,6 +194,41 @@ static void of_senders_who_send_to_others_too_who_holds_least_is_next(void **sta
 	assert_int_equal(granter.outstanding_bytes, 0);
 }
 
+/* The network may hold each flow to a part of the port: then it idles while one waits for what others have. */
+static void a_sender_that_comes_late_is_served_at_once(void **state)
+{
+	struct pace_flow flows[3];
+	uint64_t held[3] = { 0 };
+	struct pace_granter granter;
+
+	(void)state;
+	memset(flows, 0, sizeof(flows));
+	pace_granter_init(&granter, 20 * QUANTUM, QUANTUM, STALL_NS);
+	pace_granter_resize(&granter, 20 * QUANTUM, 5 * QUANTUM);
+	for (size_t i = 0; i < 2; i++)
+		pace_granter_add(&granter, &flows[i], &held[i], 15 * QUANTUM, i);
+	while (pace_granter_next(&granter, UINT64_MAX, 10))
+		;
+	assert_int_equal(granter.outstanding_bytes, 20 * QUANTUM);
+	pace_granter_add(&granter, &flows[2], &held[2], 100 * QUANTUM, 11);
+	/* The others are older, and have less left. */
+	pace_granter_delivered(&granter, &flows[0], QUANTUM, 12);
+	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 12), &flows[2]);
+	assert_int_equal(held[2], QUANTUM);
+	/* It holds a small grant now, so the next one is a whole one again. */
+	pace_granter_delivered(&granter, &flows[1], 4 * QUANTUM, 13);
+	assert_null(pace_granter_next(&granter, UINT64_MAX, 13));
+	pace_granter_delivered(&granter, &flows[1], QUANTUM, 14);
+	assert_non_null(pace_granter_next(&granter, UINT64_MAX, 14));
+	assert_null(pace_granter_next(&granter, UINT64_MAX, 14));
+	/* Whoever is through is, too, although a whole grant has no room. */
+	pace_granter_delivered(&granter, &flows[2], held[2], 15);
+	assert_true(pace_granter_may_give(&granter));
+	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 15), &flows[2]);
+	for (size_t i = 0; i < 3; i++)
+		pace_granter_remove(&granter, &flows[i]);
+}
+
 static void a_flow_of_many_gigabytes_is_granted_to_its_end(void **state)
 {
 	const uint64_t total = (5ULL << 32) + 123, quantum = 1ULL << 30;
@@ -614,6 +649,7 @@ int main(void)
 		cmocka_unit_test(smallest_first_never_has_more_than_half_of_the_bytes),
 		cmocka_unit_test(equal_flows_are_served_in_the_order_they_came),
 		cmocka_unit_test(of_senders_who_send_to_others_too_who_holds_least_is_next),
+		cmocka_unit_test(a_sender_that_comes_late_is_served_at_once),
 		cmocka_unit_test(a_flow_of_many_gigabytes_is_granted_to_its_end),
 		cmocka_unit_test(an_empty_pool_grants_one_quantum_whatever_the_budget),
 		cmocka_unit_test(a_stalled_flow_is_forgiven_and_charged_again_when_it_comes_back),
