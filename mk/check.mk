@@ -80,8 +80,8 @@ metrics_args = $(if $(GATES),'metrics/dashboard=PYTHON=$(PYTHON) tests/metrics/c
 # include/nccl/ beside what NCCL is compiled with, where NCCL_SRC= names its unpacked source.
 abi_args = $(if $(GATES),'abi/profiler=NCCL_SRC='\''$(NCCL_SRC)'\'' CC='\''$(CC)'\'' tests/abi/check')
 
-# The rules of docs/design/transport.md, in every state.
-model_args = $(if $(GATES),'model/messages=CC='\''$(CC)'\'' tests/model/check' 'model/broken=CC='\''$(CC)'\'' tests/model/check --broken')
+# The rules of docs/design/transport.md and streams.md, in every state.
+model_args = $(if $(GATES),'model/rules=CC='\''$(CC)'\'' tests/model/check' 'model/broken=CC='\''$(CC)'\'' tests/model/check --broken')
 
 # Not for the command line: it expects everything to be built.
 run-check:
