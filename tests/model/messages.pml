@@ -35,6 +35,9 @@
 #ifndef CHANGES
 #define CHANGES 1 /* 0: one stream is active from first to last; 2: several are */
 #endif
+#ifndef READY
+#define READY 0 /* 2: all receives are posted at first */
+#endif
 #ifndef SENT
 #define SENT MESSAGES
 #endif
@@ -84,7 +87,7 @@ byte next;                               /* the message to be admitted */
 bool early[MESSAGES];                    /* announced, maybe before its turn */
 bool matched[MESSAGES], say_credit[MESSAGES], say_fin[MESSAGES], done[MESSAGES];
 bool first[MESSAGES], second[MESSAGES];  /* written */
-byte posted[2], met[2];                  /* receives of a tag, and those that a message has met */
+byte posted[2] = READY, met[2];          /* receives of a tag, and those that a message has met */
 
 #define USABLE(s) (live[s] && !awaits[s])
 #define HELD      (again || awaits[0] || awaits[1])
