@@ -6,6 +6,7 @@
 - Every TRIBUTARY_* variable that README.md or docs/ names is a parameter (src/base/params.c) or one of the tests' own.
 - The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
 - Every relative link of a document leads to a file, and to a heading in it if it names one; every result that one names is there.
+- Every page of docs/ that src/ names is there.
 - A tag to clone and the line in the log have the version of the Makefile.
 - perf/RESULTS.md is what perf/results.py writes from the texts.
 - No figure that was measured stands in a sentence of README.md: those are in tables.
@@ -29,6 +30,7 @@ OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
 PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|var/tmp)/[\w.-]+")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 RESULT = re.compile(r"\bperf/results/([\w-]+(?:\.[\w-]+)*)")
+PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
 RELEASE = re.compile(r"(?:--branch v|Tributary )(\d+\.\d+\.\d+)(?=[ :])")
 MEASURED = re.compile(r"\d\.\d+ ?(?:×|of\b)|\d ?%|\d+(?:\.\d+)? times\b|\d ?[GM]B/s")
 README_LINES, README_WORDS, DOCS_WORDS = 160, 1450, 33000
@@ -91,6 +93,13 @@ def missing_warnings(root, known):
                 yield f"{path.relative_to(root)}:{line}: docs/guide/troubleshooting.md does not have the warning \"{piece}\""
 
 
+def missing_pages(root):
+    for path in sorted((root / "src").rglob("*.[ch]")):
+        for page in sorted(set(PAGE.findall(path.read_text()))):
+            if not (root / page).exists():
+                yield f"{path.relative_to(root)}: {page} is not there"
+
+
 def documents_of(root):
     found = [root / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "perf/RESULTS.md")]
     for pattern in ("docs/**/*", "*/README.md", "tests/*/README.md"):
@@ -136,6 +145,7 @@ def main():
         return 2
     version = re.search(r"^VERSION := (\S+)$", (root / "Makefile").read_text(), re.M)
     complaints.extend(missing_warnings(root, plain(troubleshooting.read_text())))
+    complaints.extend(missing_pages(root))
     names = set(VARIABLE.findall(parameters.read_text()))
     for document in documents_of(root):
         text = document.read_text()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Movers: threads that send and receive long messages in place of the caller's, where that one is the limit
- * (docs/design/movers.md). The caller goes on to poll, and to cut and answer frames. Where it would make a long call it leaves
+ * (docs/design/streams.md). The caller goes on to poll, and to cut and answer frames. Where it would make a long call it leaves
  * the stream to a mover: of a sender what is to be written, of a receiver the payload under way. The other direction, and
  * short messages, stay with whoever holds the connection's lock.
  *

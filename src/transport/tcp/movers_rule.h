@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When movers are at work (docs/design/movers.md). Pure: no clock, thread or allocation. Each thread that polls connections
+ * When movers are at work (docs/design/streams.md). Pure: no clock, thread or allocation. Each thread that polls connections
  * reports what it measured over some 20 ms of work; one such thread at a time is judged.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_MOVERS_RULE_H
