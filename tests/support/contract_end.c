@@ -209,7 +209,7 @@ static int complete(struct contract_end *end, unsigned at, const size_t *sizes)
 	released = release(end, pending);
 	end->pending_count--;
 	memmove(pending, pending + 1, (end->pending_count - at) * sizeof(*pending));
-	atomic_store(&end->shared->moved_ns, runtime_now_ns());
+	atomic_store(&end->shared->moved_ns, runtime_own_ns());
 	return r < 0 ? r : released;
 }
 
@@ -319,7 +319,7 @@ static int post(struct contract_end *end, const struct contract_request *what)
 	end->pending_count++;
 	end->wanted.count = 0;
 	atomic_fetch_add(&shared->operations, 1);
-	atomic_store(&shared->moved_ns, runtime_now_ns());
+	atomic_store(&shared->moved_ns, runtime_own_ns());
 	return 1;
 }
 

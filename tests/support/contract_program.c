@@ -81,10 +81,10 @@ static int differs(const char *text, int error)
 
 static int look_for_stall(struct run *run, const struct contract_end *end)
 {
-	const uint64_t moved_ns = atomic_load(&run->shared.moved_ns), now_ns = runtime_now_ns();
 	const unsigned stall_ms = run->mover->stall_ms ? run->mover->stall_ms : STALL_MS;
+	const uint64_t patience_ns = runtime_deadline_ns(stall_ms) - runtime_now_ns();
 
-	if (end->idle_polls < STALL_POLLS || now_ns < moved_ns + (runtime_deadline_ns(stall_ms) - now_ns))
+	if (end->idle_polls < STALL_POLLS || runtime_own_ns() < atomic_load(&run->shared.moved_ns) + patience_ns)
 		return 0;
 	return runtime_complain(ETIME, "nothing moves for %u ms, but %u sends and %u receives are due", stall_ms,
 				contract_end_due(&run->ends[0]), contract_end_due(&run->ends[1]));
@@ -289,7 +289,7 @@ static int ends_in_time(struct run *run, struct contract_end *end)
 {
 	int r = 0;
 
-	atomic_store(&run->shared.moved_ns, runtime_now_ns());
+	atomic_store(&run->shared.moved_ns, runtime_own_ns());
 	end->idle_polls = 0;
 	while (end->pending_count && r >= 0) {
 		r = contract_end_poll(end, true);
@@ -347,7 +347,7 @@ static int run_program(struct run *run, uint64_t seed, unsigned operations_most,
 	memset(shared, 0, sizeof(*shared));
 	pthread_mutex_init(&shared->lock, NULL);
 	style_make(mover, seed, operations_most, &shared->style);
-	atomic_store(&shared->moved_ns, runtime_now_ns());
+	atomic_store(&shared->moved_ns, runtime_own_ns());
 	r = contract_end_begin(&run->ends[0], shared, mover->ops, run->link.sender, true);
 	if (r == 0)
 		r = contract_end_begin(&run->ends[1], shared, mover->ops, run->link.receiver, false);
@@ -393,6 +393,7 @@ unsigned contract_programs_run(const struct contract_mover *mover, uint64_t oper
 	if (!run)
 		return 1;
 	run->mover = mover;
+	runtime_watch_stalls(); /* after one, other threads may not have run when this one has polled often */
 	for (uint64_t seed = mover->first_seed; now.operations < operations && failures < FAILURES_MOST; seed++) {
 		int r = run_program(run, seed, UINT32_MAX, &now);
 

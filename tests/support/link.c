@@ -28,7 +28,10 @@ static int try_to_open(const struct transport_ops *ops, struct transport *transp
 	return r;
 }
 
-/* A connect takes milliseconds; one that ran into its time-out met a machine that stood still, or it will again. */
+/*
+ * A connect takes milliseconds; one that ran into its time-out, or whose handle is forgotten after that, met a machine that stood
+ * still, or it will again.
+ */
 int link_open(const struct transport_ops *ops, struct transport *transport, int device, struct link *link)
 {
 	uint64_t began_ns;
@@ -37,7 +40,7 @@ int link_open(const struct transport_ops *ops, struct transport *transport, int 
 	for (unsigned try = 1;; try++) {
 		began_ns = runtime_now_ns();
 		r = try_to_open(ops, transport, device, link);
-		if (r != -EREMOTEIO || try == TRIES || runtime_now_ns() - began_ns < STALL_MS * UINT64_C(1000000))
+		if ((r != -EREMOTEIO && r != -EINVAL) || try == TRIES || runtime_now_ns() - began_ns < STALL_MS * UINT64_C(1000000))
 			return r;
 		link_close(link);
 	}

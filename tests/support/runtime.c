@@ -124,12 +124,33 @@ uint64_t runtime_seed(void)
 	return program_seed;
 }
 
+/* Before the first draw: what whoever repeats a failure has set, or NULL. */
+static void settings_given(const char **ret_streams, const char **ret_movers)
+{
+	static char streams[16], movers[16];
+	static bool looked;
+
+	if (!looked) {
+		snprintf(streams, sizeof(streams), "%s", getenv("TRIBUTARY_STREAMS") ? getenv("TRIBUTARY_STREAMS") : "");
+		snprintf(movers, sizeof(movers), "%s", getenv("TRIBUTARY_MOVERS") ? getenv("TRIBUTARY_MOVERS") : "");
+	}
+	looked = true;
+	*ret_streams = streams[0] ? streams : NULL;
+	*ret_movers = movers[0] ? movers : NULL;
+}
+
 void runtime_draw_streams(uint64_t round, unsigned *ret_streams, int *ret_movers)
 {
 	uint64_t random = program_seed + round;
+	const char *streams, *movers;
 
+	settings_given(&streams, &movers);
 	*ret_streams = (unsigned)random_below(&random, 33);
 	*ret_movers = (int)random_below(&random, 10) - 1;
+	if (streams)
+		*ret_streams = (unsigned)strtoul(streams, NULL, 10);
+	if (movers)
+		*ret_movers = strcmp(movers, "auto") ? (int)strtol(movers, NULL, 10) : -1;
 	fprintf(stderr, "%s: %u streams, %d movers\n", program_name, *ret_streams, *ret_movers);
 }
 
@@ -218,6 +239,11 @@ void runtime_watch_stalls(void)
 uint64_t runtime_stalled_ns(void)
 {
 	return atomic_load(&step_began_ns) ? atomic_load(&stalls_ns) + beyond_a_step_ns() : 0;
+}
+
+uint64_t runtime_own_ns(void)
+{
+	return runtime_now_ns() - runtime_stalled_ns();
 }
 
 uint64_t runtime_deadline_ns(unsigned milliseconds)

@@ -31,7 +31,10 @@ const char *runtime_setting(const char *name);
 
 /* TRIBUTARY_TEST_SEED, else taken from the clock; the same for the whole run. */
 uint64_t runtime_seed(void);
-/* TRIBUTARY_STREAMS (0 to 32) and TRIBUTARY_MOVERS (-1: auto, to 8) by the seed and `round`, which are printed. */
+/*
+ * TRIBUTARY_STREAMS (0 to 32) and TRIBUTARY_MOVERS (-1: auto, to 8) by the seed and `round`, or as the environment has them. They
+ * are printed.
+ */
 void runtime_draw_streams(uint64_t round, unsigned *ret_streams, int *ret_movers);
 /* The same into the environment, for a plugin that is opened later, here or in peers. */
 void runtime_set_streams(uint64_t round);
@@ -49,6 +52,7 @@ uint64_t runtime_now_ns(void);
  */
 void runtime_watch_stalls(void);
 uint64_t runtime_stalled_ns(void);
+uint64_t runtime_own_ns(void); /* runtime_now_ns() less that */
 uint64_t runtime_deadline_ns(unsigned milliseconds);
 bool runtime_past(uint64_t deadline_ns);
 /* Between two polls that found nothing: gives the core to the other end. */
