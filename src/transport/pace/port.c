@@ -18,7 +18,7 @@
 #define USUAL_NS     (4 * NS_PER_MS) /* what came in less says nothing of a rate */
 #define TOOK         0.05
 #define HOLD_NS      (50 * NS_PER_MS)
-#define HOLD_MOST_NS (10 * NS_PER_S) /* a trial of 0.1 s then costs nothing, and a change is seen soon */
+#define HOLD_MOST_NS (30 * NS_PER_S) /* a trial of 0.1 s slows a round in 300, and a change is seen soon */
 
 /*
  * Such a trial counts for so many. In a collective, where this host sends, too, others may send less

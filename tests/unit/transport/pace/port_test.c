@@ -123,12 +123,12 @@ static void what_brings_nothing_is_followed_by_a_longer_hold(void **state)
 		while (holder(&rig) < 0)
 			rig.now_ns += NS_PER_MS;
 		hold_ns = rig.now_ns - from_ns;
-		assert_in_range(hold_ns, 40 * NS_PER_MS, 10 * NS_PER_S);
-		assert_true(hold_ns == 10 * NS_PER_S || hold_ns >= 2 * last_ns);
+		assert_in_range(hold_ns, 40 * NS_PER_MS, 30 * NS_PER_S);
+		assert_true(hold_ns == 30 * NS_PER_S || hold_ns >= 2 * last_ns);
 		last_ns = hold_ns;
 		want(&rig, 0, false, 1);
 	}
-	assert_int_equal(last_ns, 10 * NS_PER_S);
+	assert_int_equal(last_ns, 30 * NS_PER_S);
 	/* What it gained the others lost: the port is full, unless they depend on what they get. */
 	for (unsigned sends = 0; sends < 2; sends++) {
 		const uint64_t hold_ns = sends ? 100 * NS_PER_MS : 6400 * NS_PER_MS;
