@@ -36,6 +36,7 @@ enum {
 #define MORE_NS       (50 * NS_PER_MS)
 #define FEWER_NS      (15 * NS_PER_S) /* half of the streams for 40 ms: 0.3 % of the time at first */
 #define HOLD_MOST_NS  (300 * NS_PER_S)
+#define LOOK_NS       (1000 * NS_PER_MS) /* of 30 ms, in which nothing changes */
 #define SOON_NS       (300 * NS_PER_MS)
 #define IDLE_NS       (600 * NS_PER_MS)
 #define CHANGES_NS    (10 * NS_PER_S) /* a neighbour that comes and goes does not cause a trial each time */
@@ -53,6 +54,7 @@ enum {
 #define STEADY        0.05 /* a spread */
 #define CHANGED_DOWN  0.7  /* beyond what another's trial does to a mean of PERIODS_USUAL */
 #define CHANGED_UP    1.4
+#define LESS          0.9 /* of what the port sent: others sent some, or there is room now */
 
 enum result { RESULT_NONE, RESULT_BETTER, RESULT_TRIM, RESULT_WORSE };
 
@@ -90,6 +92,14 @@ static void hold_more(struct tcp_streams_way *way, bool failed, uint64_t now_ns)
 	way->failed_more += failed;
 }
 
+/* Where others sent a good part of what the port did: they may rest soon. */
+static void note_held(struct tcp_streams_way *way, const struct tcp_streams_measure *base)
+{
+	const double port_Bps = tcp_streams_measure_port(base);
+
+	way->held_Bps = tcp_streams_measure_mean(base) < LESS * port_Bps ? port_Bps : 0;
+}
+
 static void hold_fewer(struct tcp_streams_way *way, uint64_t now_ns)
 {
 	way->fewer_after_ns = now_ns + hold_ns(FEWER_NS, way->failed_fewer);
@@ -125,6 +135,15 @@ static bool wants_more(const struct tcp_streams *streams, const struct tcp_strea
 		       const struct tcp_streams_sample *sample)
 {
 	return streams->need_ns >= NEED_NS && sample->now_ns >= way->more_after_ns && !sample->receiver_full &&
+	       tcp_streams_count(streams->active) < most_streams(sample);
+}
+
+/* Others filled the port, so more brought nothing: do they still? */
+static bool wants_look(const struct tcp_streams *streams, const struct tcp_streams_way *way,
+		       const struct tcp_streams_sample *sample)
+{
+	return streams->need_ns >= NEED_NS && way->held_Bps > 0 && sample->now_ns < way->more_after_ns &&
+	       sample->now_ns >= way->look_after_ns && !sample->competes &&
 	       tcp_streams_count(streams->active) < most_streams(sample);
 }
 
@@ -212,12 +231,15 @@ static void step_settled(struct tcp_streams *streams, struct tcp_streams_way *wa
 	measured = now->periods >= PERIODS_WANTED || streams->usual_Bps > 0 || streams->idle;
 	if (!measured || streams->open != streams->active || way->limit ||
 	    !((wants_more(streams, way, sample) && !is_full(now->periods ? rate(now) : streams->usual_Bps, sample)) ||
-	      wants_fewer(streams, way, sample))) {
+	      wants_fewer(streams, way, sample) || wants_look(streams, way, sample))) {
 		streams->state = TCP_STREAMS_SETTLED;
 	} else if (streams->state == TCP_STREAMS_SETTLED) {
 		streams->state = TCP_STREAMS_QUEUED;
 	} else if (sample->turn) {
 		streams->before = streams->active;
+		streams->looks = !wants_more(streams, way, sample) && !wants_fewer(streams, way, sample);
+		if (streams->looks)
+			way->look_after_ns = sample->now_ns + LOOK_NS;
 		enter(streams, TCP_STREAMS_BASE, sample->now_ns);
 	}
 }
@@ -276,6 +298,14 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 	} else if (!base->periods && !streams->idle) {
 		if (sample->competes && streams->need_ns < NEED_NS / 2) /* others want the turn */
 			put_back(streams, now_ns);
+	} else if (streams->looks) {
+		if (!is_measured(streams, way, sample))
+			return;
+		streams->looks = false;
+		if (tcp_streams_measure_port(base) < LESS * way->held_Bps)
+			way->more_after_ns = now_ns; /* for one trial */
+		else
+			put_back(streams, now_ns);
 	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample)) {
 		streams->open = enlarged(streams->before, count_to_try(streams, way, sample));
 		if (is_measured(streams, way, sample) && !(streams->open & ~sample->ready))
@@ -288,8 +318,10 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 			return;
 		begin(streams, TCP_STREAMS_FEWER, tcp_streams_measure_fastest(base, streams->before, half), now_ns);
 	} else {
-		if (sample->now_ns >= way->more_after_ns) /* else another one failed meanwhile, not this one */
+		if (sample->now_ns >= way->more_after_ns) { /* else another one failed meanwhile, not this one */
+			note_held(way, base);
 			hold_more(way, true, now_ns);
+		}
 		put_back(streams, now_ns);
 	}
 }
@@ -356,6 +388,7 @@ static void fail_more(struct tcp_streams *streams, struct tcp_streams_way *way, 
 {
 	way->remembered = 0;
 	streams->doubled = false;
+	note_held(way, &streams->base);
 	put_back(streams, now_ns);
 	hold_more(way, true, now_ns);
 }
@@ -369,6 +402,7 @@ static void keep_more(struct tcp_streams *streams, struct tcp_streams_way *way, 
 	way->all_Bps = streams->trial.periods ? rate(&streams->trial) : tcp_streams_measure_mean(&streams->trial);
 	keep(streams, set, now_ns);
 	way->found = (uint32_t)max_u64(way->found, tcp_streams_count(set));
+	way->held_Bps = 0;
 	if (gain >= GAIN)
 		way->failed_more = 0;
 	else

@@ -41,7 +41,8 @@ struct tcp_streams_way {
 	/* Private. */
 	uint32_t limit; /* of active streams while a connection is in FEWER, until limit_until_ns */
 	uint32_t failed_more, failed_fewer;
-	uint64_t limit_until_ns, more_after_ns, fewer_after_ns, changed_ns;
+	uint64_t limit_until_ns, more_after_ns, fewer_after_ns, changed_ns, look_after_ns;
+	double held_Bps; /* what the port sent as a trial failed, which the hold is for; 0: none did */
 };
 
 struct tcp_streams {
@@ -55,6 +56,7 @@ struct tcp_streams {
 	unsigned trims;                /* in this trial: closed some of the new streams */
 	bool given;                    /* streams for threads, without a trial */
 	bool doubled;                  /* by the last trial: the next one tries four times as many */
+	bool looks;                    /* in BASE: whether what a hold is for has changed */
 	bool idle;                     /* the trial of fewer streams began as nothing waited */
 	struct tcp_streams_measure base, trial, now;
 };

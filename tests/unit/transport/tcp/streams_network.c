@@ -333,6 +333,11 @@ static void deliver(struct network *network)
 		for (unsigned i = 0; i < count; i++)
 			if (fmod(network->now_s + 1e-6, scenario->burst_s) < STEP_S)
 				network->connections[i].open_bytes = may[i] = window;
+	for (unsigned i = 1; i < count && scenario->alone_from_s > 0 && network->now_s >= scenario->alone_from_s; i++) {
+		network->connections[i].open_bytes = may[i] = 0;
+		if (network->turn[0] == (int)i) /* it is lost soon after the last step */
+			network->turn[0] = -1;
+	}
 	for (unsigned i = 0; i < count; i++)
 		sent[i] = account(network, &network->connections[i], may[i], bucket);
 	for (unsigned i = 0; i < count; i++) {

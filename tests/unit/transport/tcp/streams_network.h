@@ -51,6 +51,7 @@ struct scenario {
 	double cap_from_s, cap_until_s;   /* 0, 0: always */
 	double round_trip_s;
 	double open_mib; /* 0: 2 */
+	double alone_from_s; /* from then on only connection 0 sends; 0: all do */
 	double burst_s;  /* opens them each so many seconds, and then rests; 0: always */
 	unsigned answered; /* streams that come to be: more dials have no answer; 0: all */
 	double seconds;  /* 0: 10 */
