@@ -292,8 +292,10 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 	const uint64_t now_ns = sample->now_ns;
 
 	if (now_ns - streams->since_ns > TRIAL_MOST_NS) {
-		way->remembered = 0;
-		hold_more(way, streams->open != streams->before, now_ns); /* the peer may not answer */
+		if (!streams->looks) {
+			way->remembered = 0;
+			hold_more(way, streams->open != streams->before, now_ns); /* the peer may not answer */
+		}
 		put_back(streams, now_ns);
 	} else if (!base->periods && !streams->idle) {
 		if (sample->competes && streams->need_ns < NEED_NS / 2) /* others want the turn */
@@ -554,7 +556,9 @@ void tcp_streams_step(struct tcp_streams *streams, struct tcp_streams_way *way, 
 	if (streams->state >= TCP_STREAMS_BASE &&
 	    (!sample->turn || streams->active & ~sample->ready || tcp_streams_count(streams->active) > limit)) {
 		put_back(streams, sample->now_ns);
-		hold_more(way, false, sample->now_ns);
+		if (!streams->looks)
+			hold_more(way, false, sample->now_ns);
+		streams->looks = false;
 	}
 	steps[streams->state](streams, way, sample);
 	if (streams->state == TCP_STREAMS_FEWER && !streams->idle) {

@@ -388,6 +388,27 @@ static void nothing_is_adopted_where_the_receiver_is_full(void **state)
 }
 
 /* Where others send, a trial proves nothing before the receiver has said what becomes of them. */
+/* Or one that looks once a second would be held for ever. */
+static void a_look_that_ends_early_leaves_the_hold(void **state)
+{
+	struct tcp_streams streams = { 0 };
+	struct tcp_streams_way way = { .random = 1, .found = 1, .held_Bps = 1e8, .failed_more = 12, .more_after_ns = 2 * NS_PER_S };
+	struct tcp_streams_answer answer;
+	struct tcp_streams_sample sample = { .now_ns = NS_PER_S, .elapsed_ns = 4 * NS_PER_MS, .waited_ns = 4 * NS_PER_MS,
+					     .acknowledged_bytes = 100000, .ready = 1, .turn = true };
+
+	(void)state;
+	sample.waited_bytes[0] = sample.acknowledged_bytes;
+	tcp_streams_init(&streams);
+	for (unsigned i = 0; i < 100 && streams.state != TCP_STREAMS_BASE; i++, sample.now_ns += 4 * NS_PER_MS)
+		tcp_streams_step(&streams, &way, &sample, &answer);
+	assert_int_equal(streams.state, TCP_STREAMS_BASE);
+	sample.turn = false;
+	tcp_streams_step(&streams, &way, &sample, &answer);
+	assert_int_equal(streams.state, TCP_STREAMS_SETTLED);
+	assert_int_equal(way.more_after_ns, 2 * NS_PER_S);
+}
+
 static void what_becomes_of_others_has_to_be_known(void **state)
 {
 	struct tcp_streams_measure before = { .waited_ns = NS_PER_S, .waited_bytes = { 100 << 20 } }, after = before;
@@ -498,6 +519,7 @@ int main(void)
 		cmocka_unit_test(what_one_stream_carried_stays_known),
 		cmocka_unit_test(nothing_is_adopted_where_the_receiver_is_full),
 		cmocka_unit_test(what_becomes_of_others_has_to_be_known),
+		cmocka_unit_test(a_look_that_ends_early_leaves_the_hold),
 		cmocka_unit_test(the_limit_of_a_process_that_died_ends),
 		cmocka_unit_test(any_content_of_shared_memory_is_harmless),
 	};
