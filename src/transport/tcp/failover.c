@@ -355,8 +355,7 @@ void tcp_failover_restore_primary(struct tcp_connection *connection)
 {
 	const struct tcp_stream *first = connection->streams, *primary;
 
-	if (connection->role != TCP_SENDER || !connection->s.primary ||
-	    !(connection->several || connection->s.growth.way))
+	if (connection->role != TCP_SENDER || !connection->s.primary)
 		return;
 	primary = &connection->streams[connection->s.primary];
 	if (first->live && !first->awaits_dead && primary->live && primary->tx_acknowledged == primary->tx_queued &&

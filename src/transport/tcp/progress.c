@@ -54,7 +54,8 @@ static void heard_on(struct tcp_connection *connection, const struct tcp_stream 
 {
 	const struct tcp_stream *hot = &connection->streams[connection->hot];
 
-	if (tcp_stream_is_active(connection, stream->index) || !hot->live || hot->awaits_dead)
+	if (tcp_stream_is_active(connection, stream->index) || !tcp_stream_is_active(connection, hot->index) || !hot->live ||
+	    hot->awaits_dead)
 		connection->hot = stream->index;
 	connection->ready = true;
 }
