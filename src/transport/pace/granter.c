@@ -60,13 +60,19 @@ static uint64_t small_grant(const struct pace_granter *granter)
 	return max_u64(granter->quantum_bytes, granter->grant_bytes / SMALL_PART);
 }
 
+/* Where many wait it is 0: they would all have small grants, and each delivery would be one. */
+static uint64_t hunger(const struct pace_granter *granter)
+{
+	return 2 * granter->waiting_count * small_grant(granter) <= granter->budget_bytes ? small_grant(granter) : 0;
+}
+
 static void give_back(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes)
 {
 	granter->outstanding_bytes -= bytes;
 	if (!flow->sender_held_bytes)
 		return;
 	*flow->sender_held_bytes -= bytes;
-	if (*flow->sender_held_bytes < small_grant(granter))
+	if (*flow->sender_held_bytes < hunger(granter))
 		granter->needs_bytes = 0; /* it may have less */
 }
 
@@ -170,7 +176,7 @@ static bool holds_less(const struct pace_flow *flow, const struct pace_flow *tha
 /* Its sender stands still, or is about to. */
 static bool is_hungry(const struct pace_granter *granter, const struct pace_flow *flow)
 {
-	return flow->sender_held_bytes && *flow->sender_held_bytes < small_grant(granter);
+	return flow->sender_held_bytes && *flow->sender_held_bytes < hunger(granter);
 }
 
 /* The next flow in turn, and whether smallest-first chose it. There is one waiting. */
