@@ -21,10 +21,10 @@ static inline uint64_t clock_elapsed_ns(uint64_t then_ns, uint64_t now_ns)
 }
 
 /*
- * From when a peer's silence counts. It was last heard at heard_ns; this process looked at looked_ns
- * and looks now. It looks every often_ns. If more time has passed, it was stopped or had no CPU, and
- * so may a peer on the same machine: the rest of that time does not count. Call this after reading
- * what the peer has sent.
+ * The time from which a peer's silence counts, instead of heard_ns, when it was last heard. This
+ * process last looked at looked_ns, and does so every often_ns. If it is later than that, it was
+ * stopped or had no CPU, perhaps like a peer on the same machine, so the excess does not count. Read
+ * what the peer has sent before.
  */
 static inline uint64_t clock_heard_ns(uint64_t heard_ns, uint64_t looked_ns, uint64_t now_ns, uint64_t often_ns)
 {

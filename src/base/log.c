@@ -420,13 +420,13 @@ bool log_lasts(struct log_change *change, unsigned value, uint64_t now_ns)
 {
 	enum { DOUBLED_MOST = 12 };
 
-	if (value != change->value) {
-		change->value = value;
+	if (value != change->latest) {
+		change->latest = value;
 		change->since_ns = now_ns;
 	}
-	if (value == change->said || clock_elapsed_ns(change->since_ns, now_ns) < NS_PER_S << change->lines)
+	if (value == change->logged || clock_elapsed_ns(change->since_ns, now_ns) < NS_PER_S << change->doubled)
 		return false;
-	change->said = value;
-	change->lines += change->lines < DOUBLED_MOST;
+	change->logged = value;
+	change->doubled += change->doubled < DOUBLED_MOST;
 	return true;
 }

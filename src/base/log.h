@@ -67,12 +67,13 @@ static inline bool log_once(atomic_flag *said)
 }
 
 /*
- * For a line about something that comes and goes. True: the value is not the one that was said last, and has stood for a
- * second, after each line for twice as long. The caller says it. `said` and `value` begin as what needs no line.
+ * Whether to log a value that comes and goes: true if it differs from the one logged last, and has not
+ * changed for 1 s; for 2 s once one was logged, then for 4 s, and so on. The caller logs it. Both
+ * values begin as one that needs no line.
  */
 struct log_change {
-	unsigned said, value;
-	unsigned lines; /* so far, a dozen at most */
+	unsigned logged, latest;
+	unsigned doubled; /* times, at most 12 */
 	uint64_t since_ns;
 };
 bool log_lasts(struct log_change *change, unsigned value, uint64_t now_ns);

@@ -292,7 +292,8 @@ static json_t *row_json(const struct row *row)
 		"aggregated_Bps", known(row->per_s.aggregated), "retransmitted_per_s", known(row->per_s.retransmitted),
 		"connections", known(row->connections), "streams", known(row->streams), "movers", known(row->movers),
 		"oldest_wait_s", known(row->oldest_wait_s), "no_credit_part", known(row->per_s.grant_wait),
-		"communicators_planned", known(row->planned), "communicators_nccl", known(row->unplanned), "groups", known(row->groups), "busy_cores", known(row->busy_cores));
+		"communicators_planned", known(row->planned), "communicators_nccl", known(row->unplanned), "groups",
+		known(row->groups), "busy_cores", known(row->busy_cores));
 }
 
 static int print_json(const struct top *top, FILE *out)

@@ -54,14 +54,17 @@ static void charge(struct pace_granter *granter, struct pace_flow *flow, uint64_
 		*flow->sender_held_bytes += bytes;
 }
 
-/* On a fast port too many grants would be made of quanta. */
+/* More than a quantum where grants are large: on a fast port there would be too many. */
 static uint64_t small_grant(const struct pace_granter *granter)
 {
 	return max_u64(granter->quantum_bytes, granter->grant_bytes / SMALL_PART);
 }
 
-/* Where many wait it is 0: they would all have small grants, and each delivery would be one. */
-static uint64_t hunger(const struct pace_granter *granter)
+/*
+ * A sender that holds less is served first. 0 where many flows wait: all of their senders would hold
+ * less, and each delivery would bring a grant.
+ */
+static uint64_t first_below_bytes(const struct pace_granter *granter)
 {
 	return 2 * granter->waiting_count * small_grant(granter) <= granter->budget_bytes ? small_grant(granter) : 0;
 }
@@ -72,7 +75,7 @@ static void give_back(struct pace_granter *granter, struct pace_flow *flow, uint
 	if (!flow->sender_held_bytes)
 		return;
 	*flow->sender_held_bytes -= bytes;
-	if (*flow->sender_held_bytes < hunger(granter))
+	if (*flow->sender_held_bytes < first_below_bytes(granter))
 		granter->needs_bytes = 0; /* it may have less */
 }
 
@@ -173,10 +176,10 @@ static bool holds_less(const struct pace_flow *flow, const struct pace_flow *tha
 	       *flow->sender_held_bytes < *than->sender_held_bytes;
 }
 
-/* Its sender stands still, or is about to. */
-static bool is_hungry(const struct pace_granter *granter, const struct pace_flow *flow)
+/* Its sender has nothing more to send, or soon. */
+static bool runs_out(const struct pace_granter *granter, const struct pace_flow *flow)
 {
-	return flow->sender_held_bytes && *flow->sender_held_bytes < hunger(granter);
+	return flow->sender_held_bytes && *flow->sender_held_bytes < first_below_bytes(granter);
 }
 
 /* The next flow in turn, and whether smallest-first chose it. There is one waiting. */
@@ -197,7 +200,7 @@ static struct pace_flow *choose(const struct pace_granter *granter, bool *ret_sm
 	*ret_smallest_first = false;
 	if (longest->passed_over >= PACE_PASSED_OVER_FACTOR * granter->waiting_count)
 		return longest;
-	if (!granter->smallest_turn || smallest == oldest || is_hungry(granter, oldest))
+	if (!granter->smallest_turn || smallest == oldest || runs_out(granter, oldest))
 		return oldest;
 	if (grant_wanted(granter, smallest) > granter->credit_bytes)
 		return oldest;
@@ -262,7 +265,7 @@ struct pace_flow *pace_granter_next(struct pace_granter *granter, uint64_t allow
 		return NULL;
 	flow = choose(granter, &smallest_first);
 	wanted = grant_wanted(granter, flow);
-	least = min_u64(wanted, is_hungry(granter, flow) ? small_grant(granter) : granter->grant_bytes);
+	least = min_u64(wanted, runs_out(granter, flow) ? small_grant(granter) : granter->grant_bytes);
 	if (room >= wanted) {
 		give(granter, flow, wanted, smallest_first, now_ns);
 		return flow;
@@ -272,7 +275,7 @@ struct pace_flow *pace_granter_next(struct pace_granter *granter, uint64_t allow
 	 * empty pool, where nothing would ever make room, gives less.
 	 */
 	if (room >= least || !granter->outstanding_bytes) {
-		give(granter, flow, is_hungry(granter, flow) ? room : min_u64(room, least), smallest_first, now_ns);
+		give(granter, flow, runs_out(granter, flow) ? room : min_u64(room, least), smallest_first, now_ns);
 		return flow;
 	}
 	granter->needs_bytes = least;

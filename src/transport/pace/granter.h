@@ -7,7 +7,8 @@
  * this process. Rules (docs/design/transport.md has the state table):
  *   - every second grant goes to the oldest flow, the ones between to the flow with the least left to grant, as long as
  *     smallest-first has then had no more than half of the bytes; of senders that are told apart the oldest flow is that
- *     of the sender that holds least, and nobody else is served while that is less than a small grant;
+ *     of the sender that holds least, and nobody else is served while that is less than a small grant, unless so
+ *     many flows wait that half of the budget has no small grant for each;
  *   - a flow that waits is passed over by fewer than 5 × W grants, W the most flows that waited with it, whatever the
  *     others do: one that was passed over 4 × W times goes before both orders above;
  *   - a grant is `grant_bytes`, or the rest of the message if that is less than one and a half of it; to a sender that

@@ -40,7 +40,7 @@ static struct tcp_growth_way *way_of(struct tcp_transport *transport, int interf
 		way = &ways->list[ways->count++];
 		way->interface = interface;
 		way->host = host;
-		way->said.said = way->said.value = 1;
+		way->said.logged = way->said.latest = 1;
 		(void)tcp_socket_random(&way->way.random, sizeof(way->way.random));
 	}
 	pthread_mutex_unlock(&ways->lock);
@@ -292,7 +292,7 @@ static void say(const struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_growth_way *way = connection->s.growth.way;
 	const struct tcp_interface *interface = &connection->transport->interfaces[way->interface];
-	const unsigned count = (unsigned)max_u64(way->way.found, 1), before = way->said.said;
+	const unsigned count = (unsigned)max_u64(way->way.found, 1), before = way->said.logged;
 	char of[32] = "";
 
 	if (!log_lasts(&way->said, count, now_ns))

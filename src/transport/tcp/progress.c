@@ -49,7 +49,10 @@ static bool hear_others(struct tcp_connection *connection, const struct tcp_stre
 	return !connection->ends;
 }
 
-/* Where the next words are looked for first, and said: on one that carries data, as long as there is one. */
+/*
+ * Frames are looked for first, and a receiver sends its own, on an active stream while one is live: the
+ * sender reads others seldom.
+ */
 static void heard_on(struct tcp_connection *connection, const struct tcp_stream *stream)
 {
 	const struct tcp_stream *hot = &connection->streams[connection->hot];

@@ -54,7 +54,7 @@ enum {
 #define STEADY        0.05 /* a spread */
 #define CHANGED_DOWN  0.7  /* beyond what another's trial does to a mean of PERIODS_USUAL */
 #define CHANGED_UP    1.4
-#define LESS          0.9 /* of what the port sent: others sent some, or there is room now */
+#define LESS          0.9 /* of what the port sent: the rest is others', or there is room now */
 
 enum result { RESULT_NONE, RESULT_BETTER, RESULT_TRIM, RESULT_WORSE };
 

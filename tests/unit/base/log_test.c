@@ -202,7 +202,7 @@ static void log_once_is_once_over_all_threads(void **state)
 
 static void what_does_not_last_is_not_said(void **state)
 {
-	struct log_change change = { .said = 1, .value = 1 };
+	struct log_change change = { .logged = 1, .latest = 1 };
 	uint64_t now_ns = 100 * NS_PER_S;
 	unsigned lines = 0;
 

@@ -229,6 +229,31 @@ static void a_sender_that_comes_late_is_served_at_once(void **state)
 		pace_granter_remove(&granter, &flows[i]);
 }
 
+/* Else each delivery would bring one, as all their senders hold little. */
+static void where_many_wait_there_are_no_small_grants(void **state)
+{
+	enum { MANY = 12 };
+	struct pace_flow flows[MANY];
+	uint64_t held[MANY] = { 0 };
+	struct pace_granter granter;
+
+	(void)state;
+	memset(flows, 0, sizeof(flows));
+	pace_granter_init(&granter, 20 * QUANTUM, QUANTUM, STALL_NS);
+	pace_granter_resize(&granter, 20 * QUANTUM, 5 * QUANTUM);
+	for (size_t i = 0; i < MANY; i++)
+		pace_granter_add(&granter, &flows[i], &held[i], 100 * QUANTUM, i);
+	while (pace_granter_next(&granter, UINT64_MAX, 20))
+		;
+	assert_int_equal(granter.outstanding_bytes, 20 * QUANTUM);
+	pace_granter_delivered(&granter, &flows[0], QUANTUM, 21);
+	assert_null(pace_granter_next(&granter, UINT64_MAX, 21));
+	pace_granter_delivered(&granter, &flows[0], 4 * QUANTUM, 22);
+	assert_non_null(pace_granter_next(&granter, UINT64_MAX, 22));
+	for (size_t i = 0; i < MANY; i++)
+		pace_granter_remove(&granter, &flows[i]);
+}
+
 static void a_flow_of_many_gigabytes_is_granted_to_its_end(void **state)
 {
 	const uint64_t total = (5ULL << 32) + 123, quantum = 1ULL << 30;
@@ -650,6 +675,7 @@ int main(void)
 		cmocka_unit_test(equal_flows_are_served_in_the_order_they_came),
 		cmocka_unit_test(of_senders_who_send_to_others_too_who_holds_least_is_next),
 		cmocka_unit_test(a_sender_that_comes_late_is_served_at_once),
+		cmocka_unit_test(where_many_wait_there_are_no_small_grants),
 		cmocka_unit_test(a_flow_of_many_gigabytes_is_granted_to_its_end),
 		cmocka_unit_test(an_empty_pool_grants_one_quantum_whatever_the_budget),
 		cmocka_unit_test(a_stalled_flow_is_forgiven_and_charged_again_when_it_comes_back),
