@@ -43,7 +43,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(call conf_args,$(CONF)) \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
-	$(peer_args) $(bench_args) $(clusters_args) $(hosts_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
+	$(peer_args) $(bench_args) $(clusters_args) $(hosts_args) $(networks_args) $(report_args) $(browser_args) $(mpi_args) $(metrics_args) $(model_args) $(abi_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(fuzz_args)
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC='\''$(CC)'\'' $(g)') \
@@ -70,6 +70,10 @@ clusters_args = $(if $(GATES),'clusters/slurm=TRIBUTARY_BUILD='\''$(abspath $(O)
 
 # `tributary check` over hosts with faults.
 hosts_args = $(if $(GATES),'check/check=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/check/test_check.py')
+
+# Networks that a seed draws, and the paths of connections over them.
+networks_args = $(if $(GATES),'networks/reference=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/networks/test_reference.py' \
+	'networks/jobs=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/networks/test_jobs.py "3 hosts with 2 ports" "2 hosts with 3 ports"')
 
 # `tributary report` beside a model of its own.
 report_args = $(if $(GATES),'report/report=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/report/test_report.py')

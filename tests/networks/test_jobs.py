@@ -1,0 +1,299 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs over drawn networks: does each connection find its path, and does it outlive its interface?
+
+    test_jobs.py [NAME...]      "drawing 17", "ring of 3 cables", "outage of h0 e1 for 2 s"; without a name those of the gate
+
+TRIBUTARY_TEST_LONG=1: all of them, within the times that are promised. Exit 0, 1, or 77 where the kernel refuses namespaces.
+"""
+import collections
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "testbed")]
+
+import build  # noqa: E402
+import drawing  # noqa: E402
+import reference  # noqa: E402
+
+LONG = bool(os.environ.get("TRIBUTARY_TEST_LONG"))
+DRAWN = 300 if LONG else 20
+PROCESSES = 2 if LONG else 4    # the long form also looks at the time
+CASE_S = 600 if LONG else 120
+CONNECT_S = 3                   # of a job that can run
+SETTLE_S = 15                   # until a better path that connected late is used
+FLOW_GAP_MS, FLOW_BYTES = 50, 128 << 10
+RECOVER_MOST_S, RECOVER_MEDIAN_S, RETURN_S = 5, 3, 5
+
+
+def expect(is_so, text, *more):
+    if not is_so:
+        raise AssertionError(text % more if more else text)
+
+
+def with_job(d, work, **how):
+    """work(job) over the drawing; afterwards all ranks have ended well, and none has warned of anything."""
+    network = build.Network(d)
+    try:
+        with build.folder_of_job() as folder:
+            job = build.Job(network, folder, **how)
+            try:
+                work(job)
+                statuses = job.end()
+                expect(not any(statuses), "exit statuses %s", statuses)
+                warned = [line for rank in range(len(d.hosts)) for line in job.said(rank).splitlines() if " WARN " in line]
+                expect(not warned, "warned: %s", warned[:3])
+            except AssertionError as e:
+                job.end(0)
+                said = "\n".join("--- rank %d\n%s" % (rank, "\n".join(job.said(rank).splitlines()[-25:]))
+                                 for rank in range(len(d.hosts)))
+                raise AssertionError("%s\n%s\n%s" % (e, d.show(), said)) from None
+            finally:
+                job.end(0)
+    finally:
+        network.close()
+
+
+def connected(job):
+    """Devices of each rank, as ports. Every connection has carried a message."""
+    answers = job.answers("connected", 60)
+    expect(answers is not None, "the job did not come up")
+    expect(job.command("flow 1 0"), "not every connection brought its first message")
+    devices = []
+    for host, told in zip(job.plan.hosts, job.told("device")):
+        found = [row["name"] for row in told]
+        expect(sorted(found) == sorted(p.name for p in host.usable()), "%s: devices %s", host.name, found)
+        devices.append([host.port(name) for name in found])
+    seconds = max(rows[0]["seconds"] for rows in job.told("connected"))
+    expect(not LONG or seconds <= CONNECT_S, "it took %.2f s to connect", seconds)
+    return devices
+
+
+def check_paths(d):
+    def work(job):
+        devices, end = connected(job), time.monotonic() + SETTLE_S
+        left = list(reference.connections(devices, d))
+        while left:
+            wrong = []
+            for one in left:
+                channel, a, b, own, peers = one
+                found = job.carriers(channel, a, b)
+                expect(found is not None, "channel %d from %d to %d: a message was lost", channel, a, b)
+                right = reference.right_paths(d, a, b, own, peers)
+                if found not in [([p.name], [q.name]) for p, q in right]:
+                    wrong.append((one, found, right))
+            expect(not wrong or time.monotonic() < end, "%d connections take another path:\n%s", len(wrong), "\n".join(
+                "channel %d from %s %s to %s %s: %s, not %s" % (
+                    channel, d.hosts[a].name, own.name, d.hosts[b].name, peers.name, found,
+                    sorted((p.name, q.name) for p, q in right)) for (channel, a, b, own, peers), found, right in wrong[:8]))
+            left = [one for one, _, _ in wrong]
+            time.sleep(0.5 if left else 0)
+    with_job(d, work)
+
+
+def check_spread():
+    """Connections that leave one path are spread over those of equal rank."""
+    d = drawing.Drawing("spread")
+    a, b = d.host("h0"), d.host("h1")
+    for k in range(4):
+        d.port(a, "a%d" % k, d.segment("lone", speed_Mbps=25000))
+        d.port(b, "b%d" % k, d.segment("lone", speed_Mbps=25000))
+    for k in range(2):
+        switch = d.segment()
+        d.port(a, "x%d" % k, switch)
+        d.port(b, "x%d" % k, switch)
+
+    def work(job):
+        devices, taken = connected(job), collections.Counter()
+        for channel, first, second, own, _ in reference.connections(devices, d):
+            if first == 0 and own.name.startswith("a"):
+                taken[str(job.carriers(channel, first, second))] += 1
+        expect(sorted(taken.values()) == [2, 2], "four connections that have no path of their own: %s", dict(taken))
+    with_job(d, work)
+
+
+def check_no_path(d):
+    """What cannot run ends in time, with a line that names the other host and the reason."""
+    limit_s, network = 5, build.Network(d)
+    try:
+        with build.folder_of_job() as folder:
+            began = time.monotonic()
+            job = build.Job(network, folder, env={"TRIBUTARY_TIMEOUT": str(limit_s)}, words=["--timeout", "10"])
+            came_up = job.answers("connected", 60)
+            statuses, took_s = job.end(), time.monotonic() - began
+            said = "".join(job.said(rank) for rank in range(len(d.hosts)))
+            expect(came_up is None and any(statuses), "it came up\n%s", d.show())
+            expect(took_s < 40, "it took %.1f s to end\n%s", took_s, d.show())
+            lines = [line for line in said.splitlines() if " WARN " in line and "cannot connect" in line]
+            expect(lines and all(any(h.name in line for h in d.hosts) for line in lines), "no host is named:\n%s\n%s",
+                   said, d.show())
+            expect(not any("firewall" in line and "unreachable" in line for line in lines), "two reasons: %s", lines)
+    finally:
+        network.close()
+
+
+# -------- interfaces that fail --------
+
+def port_bytes(job, port):
+    rank = job.plan.hosts.index(port.host)
+    return sum(build.counters(job.ranks[rank].pid).get(port.name, (0, 0)))
+
+
+def rate_of(job, port, seconds=1.0):
+    before = port_bytes(job, port)
+    time.sleep(seconds)
+    return (port_bytes(job, port) - before) / seconds
+
+
+def affected(job, devices, port):
+    """The connections that have the port at one end."""
+    return {(channel, a, b) for channel, a, b, own, peers in reference.connections(devices, job.plan) if port in (own, peers)}
+
+
+def check_outage(d, port, down_s, again=0):
+    """The port is down for so long, None: for good; then `again` times for 1 to 3 s."""
+    rng = random.Random(again)
+
+    def work(job):
+        devices = connected(job)
+        flow_s = 12 + (down_s or 4) + 4 * again
+        job.begin("flow %d %d" % (flow_s * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
+        time.sleep(1)
+        before = rate_of(job, port)
+        job.network.set_link(port, "down")
+        if down_s is not None:
+            time.sleep(down_s)
+            job.network.set_link(port, "up")
+            if not again:
+                time.sleep(RETURN_S)
+                after = rate_of(job, port)
+                expect(after > 0.5 * before, "%.1f s after its return %s carries %.2f of what it did", RETURN_S, port.name,
+                       after / before)
+        for _ in range(again):
+            for state in "down", "up":
+                time.sleep(rng.uniform(1, 3))
+                job.network.set_link(port, state)
+        expect(job.command_done(flow_s + 60), "the flow did not end")
+        judge_stalls(job, affected(job, devices, port), 1 + again)
+    with_job(d, work, message_bytes=FLOW_BYTES)
+
+
+def check_new_address(d, port):
+    def work(job):
+        devices = connected(job)
+        job.begin("flow %d %d" % (15 * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
+        time.sleep(1)
+        before = rate_of(job, port)
+        job.network.readdress(port, 200)
+        time.sleep(RETURN_S)
+        after = rate_of(job, port)
+        expect(after > 0.5 * before, "%.1f s after its new address %s carries %.2f of what it did", RETURN_S, port.name,
+               after / before)
+        expect(job.command_done(90), "the flow did not end")
+        judge_stalls(job, affected(job, devices, port), 1)
+    with_job(d, work, message_bytes=FLOW_BYTES)
+
+
+def judge_stalls(job, who, losses):
+    """No connection stood still for longer than is promised, and none that has nothing to do with the port at all."""
+    waits = []
+    for rows in job.told("stall"):
+        for row in rows:
+            name, wait_s = (row["channel"], row["from"], row["to"]), row["ended_s"] - row["began_s"]
+            expect(name in who or wait_s < 1, "channel %d from %d to %d has other ports and stood still for %.1f s", *name, wait_s)
+            expect(wait_s <= RECOVER_MOST_S, "channel %d from %d to %d stood still for %.1f s", *name, wait_s)
+            waits.append(wait_s)
+    waits += [0.0] * max(0, len(who) * losses - len(waits))  # those that went on at once
+    expect(statistics.median(waits) <= RECOVER_MEDIAN_S, "it took %.1f s in the median", statistics.median(waits))
+
+
+# -------- all of them --------
+
+def cases():
+    """{name: what to run}, in order."""
+    found = {d.name: lambda d=d: check_paths(d) for d in (
+        drawing.ring_of_cables(), drawing.ring_of_cables(4), drawing.unequal_ports(), drawing.unequal_ports(("ens2", "ens1")),
+        drawing.one_family_each(), drawing.equal_hosts(3, 2), drawing.equal_hosts(2, 3, one_subnet=True))}
+    found["spread"] = check_spread
+    for seed in range(DRAWN):
+        d = drawing.draw(seed)
+        found[d.name] = lambda d=d: (check_paths if drawing.can_run(d) else check_no_path)(d)
+    if not LONG:
+        return found
+    for shape in (4, 2, False), (3, 2, True), (3, 3, False):
+        for host in range(shape[0]):
+            for k in range(shape[1]):
+                for what, down_s, again in (("for good", None, 0), ("for 2 s", 2, 0), ("for 20 s", 20, 0), ("again and again", 2, 45)):
+                    d = drawing.equal_hosts(*shape)
+                    port = d.hosts[host].ports[k]
+                    found["outage of h%d e%d %s, %s" % (host, k, what, d.name)] = \
+                        lambda d=d, port=port, down_s=down_s, again=again: check_outage(d, port, down_s, again)
+                d = drawing.equal_hosts(*shape)
+                found["new address of h%d e%d, %s" % (host, k, d.name)] = \
+                    lambda d=d, port=d.hosts[host].ports[k]: check_new_address(d, port)
+    return found
+
+
+def run_case(work):
+    """In a child: its status."""
+    try:
+        signal.alarm(CASE_S)
+        work()
+        return 0
+    except AssertionError as e:
+        print(e)
+    except Exception:  # what broke is told like any other failure
+        traceback.print_exc(file=sys.stdout)
+    return 1
+
+
+def run_all(found):
+    """Several at a time: most of their time is waited for."""
+    waiting, running, failed = list(found.items()), {}, 0
+    while waiting or running:
+        while waiting and len(running) < PROCESSES:
+            name, work = waiting.pop(0)
+            output = tempfile.TemporaryFile("w+", encoding="utf-8")
+            pid = os.fork()
+            if pid == 0:
+                os.dup2(output.fileno(), 1)
+                sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+                status = run_case(work)
+                sys.stdout.flush()
+                os._exit(status)
+            running[pid] = name, output, time.monotonic()
+        pid, status = os.wait()
+        if pid not in running:
+            continue  # process 1 of the namespace reaps whatever was left behind
+        name, output, began = running.pop(pid)
+        output.seek(0)
+        text = output.read()
+        print("%-8s%-60s%.1f s" % ("FAILED" if status else "ok", name, time.monotonic() - began))
+        if status:
+            failed += 1
+            print(text or "signal %d" % (status & 127))
+        sys.stdout.flush()
+    print("%d ok, %d failed" % (len(found) - failed, failed))
+    return failed > 0
+
+
+def main():
+    found = cases()
+    if sys.argv[1:]:
+        found = {name: work for name, work in found.items() if any(word in (name, name.split(",")[0]) for word in sys.argv[1:])}
+        if not found:
+            print("there is no case of that name; TRIBUTARY_TEST_LONG=1 has more", file=sys.stderr)
+            return 2
+    return build.in_namespaces(lambda: run_all(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
