@@ -161,7 +161,7 @@ int collnetplugin_open(struct netplugin *net, int version, struct collnetplugin 
 	if (!plugin)
 		return -ENOMEM;
 	plugin->net = net;
-	/* As where NCCL asks collnet for anything: over verbs there are no devices without it. */
+	/* There are no devices without it. */
 	setenv("NCCL_COLLNET_ENABLE", "1", 0);
 	r = choose(plugin, version);
 	if (r < 0) {

@@ -247,7 +247,7 @@ static bool wants_collnet(const struct params *params, const char *wish, struct 
 
 	if (!strcmp(wish, "off"))
 		why = "it is not wanted";
-	else if (getenv("NCCL_COLLNET_ENABLE"))
+	else if (getenv(STEER_COLLNET_VARIABLE))
 		why = "it is set already";
 	else if (params->disable || params->net == NET_CHOICE_OFF || !params->collnet)
 		why = "TRIBUTARY_DISABLE, TRIBUTARY_NET or TRIBUTARY_COLLNET switches it off";
@@ -263,6 +263,14 @@ static bool wants_collnet(const struct params *params, const char *wish, struct 
 		return promises_gain(params, env);
 	snprintf(env->collnet, sizeof(env->collnet), "%s", why);
 	return !strcmp(why, "it is wanted");
+}
+
+/* As NCCL reads it. */
+static bool is_on(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text && strtol(text, NULL, 0) != 0;
 }
 
 static int add_tuning(const struct command_call *call, struct env *env)
@@ -297,7 +305,9 @@ int env_make(const struct command_call *call, struct env *ret)
 	env.has_collnet = wants_collnet(&params, command_value(call, "collnet"), &env);
 	env.loses_gdr = env.has_collnet && params.net == NET_CHOICE_VERBS;
 	if (env.has_collnet)
-		add(&env, "NCCL_COLLNET_ENABLE", "1");
+		add(&env, STEER_COLLNET_VARIABLE, "1");
+	if ((env.has_collnet || is_on(STEER_COLLNET_VARIABLE)) && !getenv(STEER_COLLNET_UNLIKE_VARIABLE))
+		add(&env, STEER_COLLNET_UNLIKE_VARIABLE, "1");
 	status = add_tuning(call, &env);
 	if (status == COMMAND_OK)
 		*ret = env;
@@ -377,6 +387,8 @@ const struct command command_env = {
 		"NCCL_NET_PLUGIN, the folder of its library where the loader does not look by itself, and, where "
 		"the cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find "
 		"before it loads plugins. With TRIBUTARY_NET=verbs it is left, as it would switch GPUDirect RDMA off. "
+		"Beside NCCL_COLLNET_ENABLE=1 there is NCCL_IGNORE_COLLNET_MISMATCH=1: NCCL 2.30 refuses hosts with "
+		"unlike numbers of network interfaces without. "
 		"What is set already stays, and a comment says what that means. It has to be the same on every host of the job.",
 	.options = { ENV_OPTION_COLLNET, ENV_OPTION_TUNING, COMMAND_OPTION_JSON },
 	.example = "eval \"$(tributary env)\"",

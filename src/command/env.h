@@ -10,7 +10,7 @@
 
 #include <limits.h>
 
-enum { ENV_VARIABLES_MAX = 6, ENV_NOTES_MAX = 3, ENV_VALUE_BYTES = 2 * PATH_MAX, ENV_REASON_BYTES = 512 };
+enum { ENV_VARIABLES_MAX = 7, ENV_NOTES_MAX = 3, ENV_VALUE_BYTES = 2 * PATH_MAX, ENV_REASON_BYTES = 512 };
 
 struct env_variable {
 	const char *name;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "plugin/env.h"
 #include "plugin/fork.h"
 #include "plugin/result.h"
 #include "plugin/state.h"
@@ -70,14 +71,6 @@ enum nccl_result plugin_collnet_finalize(void *context)
 	return NCCL_SUCCESS;
 }
 
-/* As NCCL has it of the environment, into which it has put nccl.conf by now: any number but 0. */
-static bool is_asked_for(void)
-{
-	const char *text = getenv("NCCL_COLLNET_ENABLE");
-
-	return text && strtol(text, NULL, 0) != 0;
-}
-
 static bool some_take_gpu_memory(int count)
 {
 	struct plugin_net_properties properties;
@@ -91,22 +84,16 @@ static bool some_take_gpu_memory(int count)
 /*
  * NCCL keeps one entry for the net's and collnet's devices, asks collnet first, whether or not a communicator uses it, and
  * lets stand what was said first. Sums are made by the CPU, so collnet's devices have host memory alone; and with that the
- * net's would have no GPUDirect RDMA. What this host's cards take must not decide: NCCL 2.30 compares the numbers of
- * devices of all hosts, and where they differ rank 0 fails and the others wait.
+ * net's have no GPUDirect RDMA.
  */
-static bool would_take_gpudirect_away(int count)
+static void tell_of_gpudirect(int count)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
-	if (!plugin_state_choice()->wants_verbs)
-		return false;
-	if (!is_asked_for())
-		return true;
-	if (some_take_gpu_memory(count) && !atomic_flag_test_and_set(&said))
+	if (plugin_state_choice()->wants_verbs && some_take_gpu_memory(count) && !atomic_flag_test_and_set(&said))
 		log_info(LOG_INIT,
 			 "Tributary: NCCL_COLLNET_ENABLE switches GPUDirect RDMA off, for the net too: sums are "
 			 "made in host memory, and NCCL takes that to hold for all that these devices carry");
-	return false;
 }
 
 enum nccl_result plugin_collnet_devices(int *ret_count)
@@ -117,8 +104,11 @@ enum nccl_result plugin_collnet_devices(int *ret_count)
 		return plugin_result(-ECHILD);
 	log_collect();
 	r = plugin_state_device_count(&count);
-	if (r == 0 && (!plugin_state_params()->collnet || would_take_gpudirect_away(count)))
+	/* Unasked, they would end the init where hosts have unlike numbers of them (NCCL 2.30), and cost GPUDirect RDMA. */
+	if (r == 0 && !(plugin_state_params()->collnet && plugin_env_wants_collnet()))
 		count = 0;
+	if (r == 0 && count)
+		tell_of_gpudirect(count);
 	log_flush();
 	if (r == 0)
 		*ret_count = count;

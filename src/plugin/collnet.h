@@ -38,10 +38,7 @@ enum nccl_result plugin_collnet_init_process(nccl_debug_logger *logger);
 enum nccl_result plugin_collnet_init(void **ret_context, uint64_t comm_id, nccl_debug_logger *logger);
 enum nccl_result plugin_collnet_finalize(void *context);
 
-/*
- * 0 where there is no collnet: it is switched off, or not asked for (NCCL_COLLNET_ENABLE) with TRIBUTARY_NET=verbs, whose
- * GPUDirect RDMA NCCL would not use beside it. The same on all hosts, whatever their cards.
- */
+/* 0 where there is no collnet: it is switched off, or not asked for (NCCL_COLLNET_ENABLE). */
 enum nccl_result plugin_collnet_devices(int *ret_count);
 /* 0 or -errno: versions/properties.h converts it. */
 int plugin_collnet_properties(int device, struct plugin_net_properties *ret);

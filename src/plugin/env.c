@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 enum { NCCL_NAME_BYTES = 254 }; /* longest name in NCCL_NET_PLUGIN, which is a list with commas */
 
 static const char *const default_plugin = "libnccl-net.so";
+
+static atomic_bool nccl_asks; /* this library for its variables */
 
 /* What is answered once for the process. */
 static struct {
@@ -57,7 +60,7 @@ static const char *path_locked(void)
 	return answers.path[0] ? answers.path : NULL;
 }
 
-/* Another net plugin may have a collnet, too, of which nothing is known. */
+/* Under the lock. Another net plugin may have a collnet, too, of which nothing is known. */
 static bool loads_this_plugin(void)
 {
 	const char *named = steer_get("NCCL_NET_PLUGIN");
@@ -84,6 +87,7 @@ void plugin_env_log(log_sink *logger)
 
 void plugin_env_init(unsigned version)
 {
+	atomic_store(&nccl_asks, true);
 	steer_environment_half(version);
 }
 
@@ -104,7 +108,20 @@ const char *plugin_env_get(const char *name)
 		pthread_mutex_lock(&answers.lock);
 		value = collnet_locked();
 		pthread_mutex_unlock(&answers.lock);
+	} else if (!strcmp(name, STEER_COLLNET_UNLIKE_VARIABLE)) {
+		pthread_mutex_lock(&answers.lock);
+		value = loads_this_plugin() ? "1" : NULL;
+		pthread_mutex_unlock(&answers.lock);
 	}
 	errno = saved_errno;
 	return value;
+}
+
+bool plugin_env_wants_collnet(void)
+{
+	/* NCCL has put nccl.conf into the environment by now. */
+	const char *text = atomic_load(&nccl_asks) ? plugin_env_get(STEER_COLLNET_VARIABLE)
+						   : steer_get(STEER_COLLNET_VARIABLE);
+
+	return text && strtol(text, NULL, 0) != 0;
 }

@@ -69,6 +69,7 @@ void collnet_ops_open(int version, uint64_t comm_id, struct collnet_ops *ret)
 	char symbol[64];
 	void *library;
 
+	setenv("NCCL_COLLNET_ENABLE", "1", 0); /* there are no devices without it */
 	if (netplugin_open(plugin_ops_path(), ops.version, &ops.net) < 0)
 		give_up("the library cannot be loaded");
 	library = dlopen(plugin_ops_path(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);

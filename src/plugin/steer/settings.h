@@ -13,13 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STEER_COLLNET_VARIABLE  "NCCL_COLLNET_ENABLE"
+#define STEER_COLLNET_VARIABLE        "NCCL_COLLNET_ENABLE"
+/* nccl: init.cc, from 2.30 on */
+#define STEER_COLLNET_UNLIKE_VARIABLE "NCCL_IGNORE_COLLNET_MISMATCH"
 /* The two that NCCL reads, and the one by which a child process knows that the first is inherited from a plugin. */
-#define STEER_TOPOLOGY_VARIABLE "NCCL_TOPO_FILE"
-#define STEER_GRAPH_VARIABLE    "NCCL_GRAPH_FILE"
-#define STEER_MARK_VARIABLE     "_TRIBUTARY_FILE" /* the same value */
+#define STEER_TOPOLOGY_VARIABLE       "NCCL_TOPO_FILE"
+#define STEER_GRAPH_VARIABLE          "NCCL_GRAPH_FILE"
+#define STEER_MARK_VARIABLE           "_TRIBUTARY_FILE" /* the same value */
 /* NCCL reads it where NCCL_TOPO_FILE is not set. A cloud's virtual machine has it from the provider. nccl: graph/topo.cc */
-#define STEER_DEFAULT_TOPOLOGY  "/var/run/nvidia-topologyd/virtualTopology.xml"
+#define STEER_DEFAULT_TOPOLOGY        "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 enum { STEER_P2P_DEFAULT = -1, STEER_JOB_UNNAMED = 0 };
 #define STEER_RANK_UNKNOWN UINT32_MAX

@@ -19,10 +19,11 @@
 
 static int forget(void **state)
 {
-	static const char *const names[] = { "NCCL_NET_PLUGIN",     "NCCL_ENV_PLUGIN", "NCCL_COLLNET_ENABLE",
-					     "NCCL_TUNER_PLUGIN",   "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",
-					     "TRIBUTARY_TUNER",     "TRIBUTARY_NET",   "TRIBUTARY_CLUSTER",
-					     "SLURM_JOB_NUM_NODES", "TRIBUTARY_TUNING" };
+	static const char *const names[] = {
+		"NCCL_NET_PLUGIN",   "NCCL_ENV_PLUGIN",     "NCCL_COLLNET_ENABLE", "NCCL_TUNER_PLUGIN",
+		"LD_LIBRARY_PATH",   "TRIBUTARY_COLLNET",   "TRIBUTARY_TUNER",     "TRIBUTARY_NET",
+		"TRIBUTARY_CLUSTER", "SLURM_JOB_NUM_NODES", "TRIBUTARY_TUNING",    "NCCL_IGNORE_COLLNET_MISMATCH"
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -153,6 +154,8 @@ static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 	json_decref(all);
 	set_cluster("10Gbit/s");
 	assert_string_equal(variable("", "NCCL_COLLNET_ENABLE", &all), "1");
+	json_decref(all);
+	assert_string_equal(variable("", "NCCL_IGNORE_COLLNET_MISMATCH", &all), "1");
 	assert_true(json_is_null(json_object_get(all, "no_collnet")));
 	assert_true(json_real_value(json_object_get(all, "gain")) >= 1.5);
 	json_decref(all);
@@ -212,6 +215,11 @@ static void what_is_set_stays(void **state)
 	setenv("NCCL_COLLNET_ENABLE", "0", 1);
 	assert_false(has("", "NCCL_COLLNET_ENABLE"));
 	assert_false(has("--collnet on", "NCCL_COLLNET_ENABLE"));
+	assert_false(has("", "NCCL_IGNORE_COLLNET_MISMATCH"));
+	setenv("NCCL_COLLNET_ENABLE", "1", 1);
+	assert_true(has("--collnet off", "NCCL_IGNORE_COLLNET_MISMATCH"));
+	setenv("NCCL_IGNORE_COLLNET_MISMATCH", "0", 1);
+	assert_false(has("", "NCCL_IGNORE_COLLNET_MISMATCH"));
 }
 
 /* Another plugin may be the machine's only fast network. But nobody runs a job with us in vain without a word. */
