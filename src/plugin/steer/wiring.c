@@ -73,9 +73,9 @@ uint64_t wiring_number(const char *root, const char *const *gpus, size_t gpu_cou
 	int saved_errno = errno;
 
 	if (card_count < 2)
-		return WIRING_ONE_CARD;
+		return WIRING_ONE_HEAD;
 	if (gpu_count < 2)
-		return gpu_count ? WIRING_ONE_GPU : WIRING_UNKNOWN;
+		return gpu_count ? WIRING_ONE_HEAD : WIRING_UNKNOWN;
 	for (size_t i = 0; i < gpu_count; i++) {
 		folder_of_gpu(root, gpus[i], folder);
 		for (size_t k = 0; k < card_count; k++)

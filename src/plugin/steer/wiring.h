@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRING_UNKNOWN, WIRING_ONE_CARD, WIRING_ONE_GPU, WIRING_OTHERS };
+/* With one card, or one GPU, all channels have one head. */
+enum { WIRING_UNKNOWN, WIRING_ONE_HEAD, WIRING_OTHERS };
 
 /*
  * root: "", or a folder that has a machine's sys/. gpus: PCI addresses of a communicator's GPUs on this host, in any order that is
