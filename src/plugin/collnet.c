@@ -174,7 +174,9 @@ static int listen_on(int device, uint8_t *handle, struct aggregate_listener **re
 	r = plugin_state_engine_get(&engine);
 	if (r < 0)
 		return r;
-	r = aggregate_listen(engine, device, handle, ret);
+	r = plugin_state_served(device);
+	if (r >= 0)
+		r = aggregate_listen(engine, r, handle, ret);
 	if (r < 0)
 		plugin_state_engine_put();
 	return r;

@@ -2,15 +2,16 @@
 /*
  * The devices as NCCL was told of them. NCCL asks for their number once per process and keeps the indices and the text,
  * so they stay as they are when the transport is closed after the last communicator and opened again for the next:
- * devices that were joined are joined anew, and a physical device that has become another one is an error.
+ * devices that were joined are joined anew, a device that is new is not shown, and one that has gone is served by another.
  *
- * Threads: under the lock of the owner (state.c). Text lives until plugin_devices_fini().
+ * Threads: under the lock of the owner (state.c), but for plugin_devices_served. Text lives until plugin_devices_fini().
  */
 #ifndef TRIBUTARY_PLUGIN_DEVICES_H
 #define TRIBUTARY_PLUGIN_DEVICES_H
 
 #include "transport/transport.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,17 +46,20 @@ struct plugin_device {
 	struct plugin_net_properties properties;
 	char name[PLUGIN_DEVICE_NAME_BYTES];
 	char pci_path[PLUGIN_DEVICE_PATH_BYTES];
+	char carrier[PLUGIN_DEVICE_NAME_BYTES]; /* of a physical one, the transport's that serves it; "": none does */
 };
 
 struct plugin_devices {
 	bool known; /* the transport has been asked */
 	int count, physical_count;
 	struct plugin_device *list[PLUGIN_MAX_DEVICES]; /* never moved: NCCL keeps the text */
+	/* The transport's index + 1; 0: no such device; negative: nothing serves it. */
+	_Atomic int served[PLUGIN_MAX_DEVICES];
 };
 
 /*
- * After each opening of the transport. The first time it learns the devices, later it checks them, takes over the
- * numbers that may have changed (speed), and joins again. -ENODEV, logged: a device is gone or another.
+ * After each opening of the transport. The first time it learns the devices, later it looks for them, takes over the
+ * numbers that may have changed (speed), and joins again. A line says what has gone.
  */
 int plugin_devices_refresh(struct plugin_devices *devices, const struct transport_ops *ops,
 			   struct transport *transport);
@@ -63,6 +67,8 @@ int plugin_devices_join(struct plugin_devices *devices, const struct transport_o
 			int count, const int *members, int *ret_device);
 /* -EINVAL: no such device. */
 int plugin_devices_get(const struct plugin_devices *devices, int device, struct plugin_net_properties *ret);
+/* The transport's device that serves one of NCCL's. -EINVAL: no such device; -ENETDOWN: nothing does. */
+int plugin_devices_served(const struct plugin_devices *devices, int device);
 void plugin_devices_fini(struct plugin_devices *devices);
 
 #endif

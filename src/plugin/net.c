@@ -211,7 +211,9 @@ enum nccl_result plugin_net_listen(int device, void *handle, void **ret_listener
 	log_collect();
 	r = plugin_state_get(&transport);
 	if (r == 0) {
-		r = plugin_state_ops()->listen(transport, device, handle, &listener);
+		r = plugin_state_served(device);
+		if (r >= 0)
+			r = plugin_state_ops()->listen(transport, r, handle, &listener);
 		if (r < 0)
 			plugin_state_put();
 	}
@@ -255,7 +257,9 @@ enum nccl_result plugin_net_connect(int device, int traffic_class, void *handle,
 	log_collect();
 	r = plugin_state_get(&transport);
 	if (r == 0) {
-		r = plugin_state_ops()->connect(transport, device, traffic_class, handle, &connection);
+		r = plugin_state_served(device);
+		if (r >= 0)
+			r = plugin_state_ops()->connect(transport, r, traffic_class, handle, &connection);
 		if (r == 0 && tuning_check(handle) < 0) { /* it is a handle of ours */
 			plugin_state_ops()->close_connection(connection);
 			connection = NULL;

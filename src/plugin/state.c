@@ -342,6 +342,11 @@ int plugin_state_device(int device, struct plugin_net_properties *ret)
 	return r;
 }
 
+int plugin_state_served(int device)
+{
+	return plugin_devices_served(&state.devices, device);
+}
+
 /*
  * NCCL joins devices without a PCI path (in containers) by itself, and then finds no way from a GPU to what came of it.
  * Refused, they stay single, as they are with NCCL's own sockets.

@@ -63,6 +63,8 @@ const struct cluster *plugin_state_cluster(void);
 /* What NCCL asks. The transport is opened for it if it is not open. When the network is left to NCCL: a count of 0. */
 int plugin_state_device_count(int *ret);
 int plugin_state_device(int device, struct plugin_net_properties *ret);
+/* The transport's number of a device that NCCL knows by this one, while somebody holds the transport (devices.h). */
+int plugin_state_served(int device);
 /* -EOPNOTSUPP: they stay apart (TRIBUTARY_JOIN). */
 int plugin_state_join(int count, const int *members, int *ret_device);
 

@@ -123,41 +123,129 @@ static void joining_what_does_not_exist_is_refused(void **state)
 	assert_int_equal(join(1, joined_member, &ret), -EINVAL);
 }
 
-static void another_device_under_an_index_is_an_error(void **state)
+/* What serves NCCL's devices, by the transport's numbers; -1 ends it. */
+static void expect_served(const int *served)
 {
-	(void)state;
-	assert_int_equal(refresh(), 0);
-	fake_transport.devices[1].name = "other";
-	reopen();
-	assert_int_equal(refresh(), -ENODEV);
-	assert_int_equal(log_lines()->warnings, 1);
-	assert_non_null(strstr(log_lines()->warning, "other"));
+	int i;
+
+	for (i = 0; served[i] != -1; i++)
+		assert_int_equal(plugin_devices_served(&devices, i), served[i]);
+	assert_int_equal(plugin_devices_served(&devices, i), -EINVAL);
+	assert_int_equal(devices.count, i);
+	assert_int_equal(plugin_devices_served(&devices, -1), -EINVAL);
 }
 
-static void a_device_that_has_gone_is_an_error(void **state)
+static void expect_name(int device, const char *name)
 {
-	(void)state;
-	assert_int_equal(refresh(), 0);
-	fake_transport.physical_count = 1;
-	reopen();
-	assert_int_equal(refresh(), -ENODEV);
-	assert_non_null(strstr(log_lines()->warning, "fake1"));
+	struct plugin_net_properties properties;
+
+	assert_int_equal(plugin_devices_get(&devices, device, &properties), 0);
+	assert_string_equal(properties.name, name);
 }
 
-static void a_new_device_moves_no_joined_one(void **state)
+static void a_new_device_changes_no_number(void **state)
 {
+	struct plugin_net_properties properties;
 	int members[] = { 0, 1 }, joined;
 
 	(void)state;
 	assert_int_equal(refresh(), 0);
 	assert_int_equal(join(2, members, &joined), 0);
+	expect_served((int[]){ 0, 1, 2, -1 });
+	/* The fastest comes first. */
 	fake_transport.devices[2] = fake_transport.devices[1];
-	fake_transport.devices[2].name = "fake2";
+	fake_transport.devices[1] = fake_transport.devices[0];
+	fake_transport.devices[0].name = "new";
+	fake_transport.devices[0].guid = 7;
+	fake_transport.devices[2].speed_Bps = 5;
+	fake_transport.devices[2].rail = 2;
 	fake_transport.physical_count = 3;
 	reopen();
-	assert_int_equal(refresh(), -ENODEV);
-	assert_int_equal(log_lines()->warnings, 1);
-	assert_non_null(strstr(log_lines()->warning, "Joined"));
+	assert_int_equal(refresh(), 0);
+	assert_int_equal(log_lines()->warnings, 0);
+	expect_served((int[]){ 1, 2, 3, -1 });
+	expect_name(0, "fake0");
+	expect_name(1, "fake1");
+	assert_int_equal(plugin_devices_get(&devices, 1, &properties), 0);
+	assert_true(properties.speed_Bps == 5);
+	assert_int_equal(properties.rail, 1);
+	assert_int_equal(properties.members[0], 1);
+	assert_int_equal(plugin_devices_get(&devices, joined, &properties), 0);
+	assert_int_equal(properties.members[0], 0);
+	assert_int_equal(properties.members[1], 1);
+	/* And one more of them, now: of the same devices. */
+	assert_int_equal(join(2, (int[]){ 1, 0 }, &joined), 0);
+	assert_int_equal(joined, 3);
+	expect_served((int[]){ 1, 2, 3, 4, -1 });
+	assert_int_equal(plugin_devices_get(&devices, joined, &properties), 0);
+	assert_int_equal(properties.members[0], 1);
+}
+
+static void a_renamed_device_is_the_same(void **state)
+{
+	(void)state;
+	assert_int_equal(refresh(), 0);
+	fake_transport.devices[1].name = "a";
+	fake_transport.devices[2] = fake_transport.devices[0];
+	fake_transport.devices[0] = fake_transport.devices[1];
+	fake_transport.devices[1] = fake_transport.devices[2];
+	reopen();
+	assert_int_equal(refresh(), 0);
+	expect_served((int[]){ 1, 0, -1 });
+	expect_name(1, "fake1"); /* NCCL keeps the text */
+	assert_int_equal(log_lines()->warnings, 0);
+}
+
+static void a_device_that_has_gone_is_served_by_another(void **state)
+{
+	const struct transport_properties gone = fake_transport.devices[1];
+	int members[] = { 0, 1 }, joined;
+
+	(void)state;
+	assert_int_equal(refresh(), 0);
+	assert_int_equal(join(2, members, &joined), 0);
+	fake_transport.physical_count = 1;
+	for (int i = 0; i < 2; i++) {
+		reopen();
+		assert_int_equal(refresh(), 0);
+		expect_served((int[]){ 0, 0, 0, -1 });
+		assert_int_equal(log_lines()->warnings, 1); /* once */
+	}
+	assert_non_null(strstr(log_lines()->warning, "network device fake1 has gone since NCCL was told of it: fake0"));
+	assert_int_equal(join(2, (int[]){ 1, 0 }, &joined), -EOPNOTSUPP);
+	/* One that no other needs comes before one that is in use. */
+	fake_transport.devices[1] = gone;
+	fake_transport.devices[1].name = "new";
+	fake_transport.devices[1].guid = 7;
+	fake_transport.physical_count = 2;
+	reopen();
+	assert_int_equal(refresh(), 0);
+	expect_served((int[]){ 0, 1, 2, -1 });
+	/* And back. */
+	fake_transport.devices[1] = gone;
+	reopen();
+	assert_int_equal(refresh(), 0);
+	expect_served((int[]){ 0, 1, 2, -1 });
+	assert_non_null(strstr(log_lines()->info, "network device fake1 is there again, by the name fake1"));
+}
+
+static void without_any_device_left_nothing_is_served(void **state)
+{
+	int joined;
+
+	(void)state;
+	assert_int_equal(refresh(), 0);
+	assert_int_equal(join(2, (int[]){ 0, 1 }, &joined), 0);
+	fake_transport.physical_count = 0;
+	reopen();
+	assert_int_equal(refresh(), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(plugin_devices_served(&devices, i), -ENETDOWN);
+	assert_int_equal(log_lines()->warnings, 2);
+	fake_transport.physical_count = 2;
+	reopen();
+	assert_int_equal(refresh(), 0);
+	expect_served((int[]){ 0, 1, 2, -1 });
 }
 
 static void more_devices_than_places_are_cut_with_a_warning(void **state)
@@ -203,9 +291,10 @@ int main(void)
 		TEST(text_outlives_the_transports_own),
 		TEST(joined_device_keeps_its_index_over_a_reopening),
 		TEST(joining_what_does_not_exist_is_refused),
-		TEST(another_device_under_an_index_is_an_error),
-		TEST(a_device_that_has_gone_is_an_error),
-		TEST(a_new_device_moves_no_joined_one),
+		TEST(a_new_device_changes_no_number),
+		TEST(a_renamed_device_is_the_same),
+		TEST(a_device_that_has_gone_is_served_by_another),
+		TEST(without_any_device_left_nothing_is_served),
 		TEST(more_devices_than_places_are_cut_with_a_warning),
 		TEST(too_long_text_is_never_cut),
 	};

@@ -8,6 +8,7 @@
 #include "base/params.h"
 #include "support/link.h"
 #include "support/peer.h"
+#include "support/private_net.h"
 #include "support/runtime.h"
 
 #include <setjmp.h>
@@ -168,24 +169,12 @@ static int host(int control, const char *argument)
 
 static struct peer hosts[HOSTS]; /* a, b, and a router */
 
-static int command(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static int command(const char *format, ...)
-{
-	char text[512];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	return system(text);
-}
-
 /* `ip` inside a host. */
 #define INSIDE "nsenter -n -t %d "
 
 static void run_inside(unsigned at, const char *what)
 {
-	assert_int_equal(command(INSIDE "%s", (int)hosts[at].pid, what), 0);
+	assert_int_equal(private_net_command(INSIDE "%s", (int)hosts[at].pid, what), 0);
 }
 
 /* ethN of a host, on the bridge of that name. */
@@ -195,11 +184,13 @@ static void port(unsigned at, unsigned number, const char *bridge, const char *a
 	char name[16];
 
 	snprintf(name, sizeof(name), "p%u", serial++);
-	assert_int_equal(command("ip link add %s type veth peer name eth%u netns %d", name, number, (int)hosts[at].pid),
+	assert_int_equal(private_net_command("ip link add %s type veth peer name eth%u netns %d", name, number,
+					     (int)hosts[at].pid),
 			 0);
-	assert_int_equal(command("ip link set %s master %s up", name, bridge), 0);
-	assert_int_equal(command(INSIDE "ip addr add %s dev eth%u", (int)hosts[at].pid, address, number), 0);
-	assert_int_equal(command(INSIDE "ip link set eth%u up", (int)hosts[at].pid, number), 0);
+	assert_int_equal(private_net_command("ip link set %s master %s up", name, bridge), 0);
+	assert_int_equal(private_net_command(INSIDE "ip addr add %s dev eth%u", (int)hosts[at].pid, address, number),
+			 0);
+	assert_int_equal(private_net_command(INSIDE "ip link set eth%u up", (int)hosts[at].pid, number), 0);
 }
 
 static int setup(void **state)
@@ -213,8 +204,8 @@ static int setup(void **state)
 		run_inside(i, "ip link set lo up");
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(command("ip link add br%u type bridge", i), 0);
-		assert_int_equal(command("ip link set br%u up", i), 0);
+		assert_int_equal(private_net_command("ip link add br%u type bridge", i), 0);
+		assert_int_equal(private_net_command("ip link set br%u up", i), 0);
 	}
 	return 0;
 }
@@ -224,7 +215,7 @@ static int teardown(void **state)
 	(void)state;
 	for (unsigned i = 0; i < HOSTS; i++)
 		peer_stop(&hosts[i]);
-	return command("for d in br0 br1; do ip link del $d; done");
+	return private_net_command("for d in br0 br1; do ip link del $d; done");
 }
 
 /* Data from a to b, each with the interface that it was told to use. */
@@ -392,27 +383,11 @@ static void an_address_on_loopback_goes_through_any_port(void **state)
 
 static bool is_possible(void)
 {
-	char map[32];
-	FILE *file;
-
-	snprintf(map, sizeof(map), "0 %u 1", (unsigned)getuid());
-	if (unshare(CLONE_NEWNET)) {
-		if (unshare(CLONE_NEWNET | CLONE_NEWUSER))
-			return false;
-		file = fopen("/proc/self/setgroups", "w");
-		if (file) {
-			fputs("deny", file);
-			fclose(file);
-		}
-		file = fopen("/proc/self/uid_map", "w");
-		if (!file)
-			return false;
-		fputs(map, file);
-		fclose(file);
-	}
-	return !command("ip link add br0 type bridge 2>/dev/null && ip link del br0") &&
-	       !command("ip link add p0 type veth peer name p1 2>/dev/null && ip link del p0") &&
-	       !command("nsenter -n -t %d true 2>/dev/null", (int)getpid());
+	if (!private_net_enter())
+		return false;
+	return !private_net_command("ip link add br0 type bridge 2>/dev/null && ip link del br0") &&
+	       !private_net_command("ip link add p0 type veth peer name p1 2>/dev/null && ip link del p0") &&
+	       !private_net_command("nsenter -n -t %d true 2>/dev/null", (int)getpid());
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
