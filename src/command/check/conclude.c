@@ -3,6 +3,7 @@
 #include "command/check/check.h"
 
 #include "base/sys.h"
+#include "transport/tcp/confined.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -137,6 +138,7 @@ static const struct rule {
 	  "Add the host under its leaf, by the name that `hostname` prints there; `tributary cluster measure` writes such a file." },
 	{ "interfaces", "interfaces_error", SAYS, DOCTOR_ERROR, NULL,
 	  "`tributary devices` shows what there is; TRIBUTARY_IF names interfaces." },
+	{ "interfaces", "confined", SAYS, DOCTOR_WARNING, NULL, TCP_CONFINED_REMEDY "." },
 };
 
 /* Of host i; NULL: it has none, and is not compared. */

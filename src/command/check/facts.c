@@ -11,6 +11,7 @@
 #include "plugin/choose.h"
 #include "plugin/net.h"
 #include "plugin/steer/settings.h"
+#include "transport/tcp/confined.h"
 #include "transport/tcp/tcp.h"
 
 #include <arpa/inet.h>
@@ -212,7 +213,7 @@ static json_t *interfaces(struct check_worker *worker, const char *nonce, json_i
 static json_t *facts(struct check_worker *worker, const char *nonce, json_int_t number)
 {
 	struct params_source source = params_from_environment();
-	char host[CLUSTERPROBE_NAME_BYTES] = "", ports[32] = "any", error[256];
+	char host[CLUSTERPROBE_NAME_BYTES] = "", ports[32] = "any", error[256], confined[TCP_CONFINED_BYTES] = "";
 	json_t *complaints = json_array(), *list, *plugin;
 	struct plugin_choice choice;
 
@@ -224,7 +225,8 @@ static json_t *facts(struct check_worker *worker, const char *nonce, json_int_t 
 	if (worker->params.port_high)
 		snprintf(ports, sizeof(ports), "%u-%u", worker->params.port_low, worker->params.port_high);
 	list = interfaces(worker, nonce, number, error);
-	return json_pack("{ss so so so so ss so so so ss so so}", "version", TRIBUTARY_VERSION, "plugin", plugin,
+	(void)tcp_confined(&worker->params, worker->interfaces, worker->interface_count, confined);
+	return json_pack("{ss so so so so ss so so so ss so so so}", "version", TRIBUTARY_VERSION, "plugin", plugin,
 			 "env_plugin", plugin_facts("NCCL_ENV_PLUGIN", "libnccl-env-tributary.so", "ncclEnvPlugin_v1"),
 			 "settings", settings(), "complaints", complaints, "network",
 			 !choice.ours         ? "NCCL's own"
@@ -232,7 +234,7 @@ static json_t *facts(struct check_worker *worker, const char *nonce, json_int_t 
 					      : "TCP",
 			 "reason", json_text(choice.reason), "secret", secret_facts(worker->params.secret, nonce),
 			 "cluster", cluster_facts(worker->params.cluster, host), "ports", ports, "interfaces", list,
-			 "interfaces_error", json_text(error));
+			 "interfaces_error", json_text(error), "confined", json_text(confined));
 }
 
 static json_t *clock_now(void)

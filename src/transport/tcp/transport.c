@@ -5,6 +5,7 @@
 #include "base/minmax.h"
 #include "base/process.h"
 #include "base/sys.h"
+#include "transport/tcp/confined.h"
 #include "transport/tcp/dial.h"
 
 #include <errno.h>
@@ -95,6 +96,16 @@ static void set_times(struct tcp_transport *transport)
 	transport->stream_timeout_ns = params_replace_ns(transport->params->timeout_ns) * 2 / 5;
 }
 
+static void say_confined(const struct tcp_transport *transport)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char text[TCP_CONFINED_BYTES];
+
+	if (!transport->params->quiet &&
+	    tcp_confined(transport->params, transport->interfaces, transport->interface_count, text) && log_once(&said))
+		log_info(LOG_INIT, "Tributary: %s: " TCP_CONFINED_REMEDY, text);
+}
+
 static int tcp_open(const struct params *params, struct transport **ret)
 {
 	struct tcp_transport *transport = sys_zalloc(sizeof(*transport));
@@ -124,6 +135,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 		r = 0;
 	if (r < 0)
 		goto fail;
+	say_confined(transport);
 	for (size_t i = 0; i < transport->interface_count; i++)
 		transport_devices_add(&transport->devices, transport->interfaces[i].name);
 	*ret = (struct transport *)transport;

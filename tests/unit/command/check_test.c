@@ -125,6 +125,8 @@ static void each_fault_is_one_line(void **state)
 		{ "0/offset_ns", "-2.5e9", "clock warning a its clock is 2.5 s behind the others'" },
 		{ "0/offset_ns", "-0.9e9", "" },
 		{ "0/facts/interfaces_error", "\"no interface is up\"", "interfaces error a no interface is up" },
+		{ "1/facts/confined", "\"NCCL_SOCKET_IFNAME=eth0 keeps Tributary from eth1\"",
+		  "interfaces warning b NCCL_SOCKET_IFNAME=eth0 keeps Tributary from eth1" },
 		{ "0/facts/interfaces/0/error", "\"Address already in use\"",
 		  "ports error a:eth0 cannot listen on 10.0.0.1, TCP ports any: Address already in use" },
 	};
