@@ -295,15 +295,16 @@ class Hosts(Bench):
             subprocess.run(["tc", "-n", "switches", *words], check=True)
         # The ports that connections of a itself come from are below.
         subprocess.run(["ip", "netns", "exec", "b", "sysctl", "-qw", "net.ipv4.ip_local_port_range=10000 19999"], check=True)
-        whole = self.found(ERRORS, "ports error b:ens1 10.1.0.2 TCP port 20000 does not answer a: packets are lost",
+        whole = self.found(ERRORS, "ports error b:ens1 10.1.0.2 TCP port 20000 from a: nothing answers",
                            env={"TRIBUTARY_PORTS": "20000-20009"})
         self.assertIn("Open TCP ports 20000-20009", whole["findings"][0]["remedy"])
 
     def test_an_address_without_a_way(self):
         self.pair()
         ip("-n", "a", "route", "add", "unreachable", "10.1.0.2")
-        self.found(ERRORS, "ports error a:ens1 10.1.0.1 TCP port", "route error b:ens1 10.1.0.2 cannot be reached from a: "
-                   "No route to host")
+        whole = self.found(ERRORS, "ports error a:ens1 10.1.0.1 TCP port", "route error b:ens1 10.1.0.2 TCP port")
+        self.assertIn("from a: nobody has that address there, or a router rejects it (No route to host)",
+                      whole["findings"][1]["evidence"])
 
     def test_no_port_is_free(self):
         net = self.pair()
@@ -325,10 +326,10 @@ class Hosts(Bench):
         # The link of c alone, in its middle.
         for name in "ab":
             ip("-n", "switches", "link", "set", name + "ens1", "mtu", "9000")
-        whole = self.found(ERRORS, "mtu error a:ens1 packets of 9000 bytes do not reach c, ",
-                           "mtu error b:ens1 packets of 9000 bytes do not reach c, ",
-                           "mtu error c:ens1 packets of 9000 bytes do not reach a and b, ")
-        self.assertIn("they pass up to 1500", whole["findings"][0]["evidence"])
+        whole = self.found(ERRORS, "mtu error a:ens1 to c: packets of 9000 bytes vanish on the way",
+                           "mtu error b:ens1 to c: packets of 9000 bytes vanish on the way",
+                           "mtu error c:ens1 to a and b: packets of 9000 bytes vanish on the way")
+        self.assertIn("those of 1500 pass", whole["findings"][0]["evidence"])
         # Both ends have what the way carries.
         for name in "abc":
             ip("-n", name, "link", "set", "ens1", "mtu", "1500")
@@ -337,7 +338,8 @@ class Hosts(Bench):
     def test_unequal_ports(self):
         self.net.host("a", ens1="1.1", ens2="2.1")
         self.net.host("b", ens9="2.2")
-        whole = self.found(ERRORS, "route error a:ens1 10.1.0.1 cannot be reached from b: Network is unreachable")
+        whole = self.found(ERRORS, "route error a:ens1 10.1.0.1 TCP port")
+        self.assertIn("from b: no route leads there (Network is unreachable)", whole["findings"][0]["evidence"])
         self.assertIn("TRIBUTARY_IF==ens2 on a", whole["findings"][0]["remedy"])
         # The remedy cures it.
         self.net.settings["a"]["TRIBUTARY_IF"] = "=ens2"

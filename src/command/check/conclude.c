@@ -4,6 +4,7 @@
 
 #include "base/sys.h"
 #include "transport/tcp/confined.h"
+#include "transport/tcp/reach.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -366,12 +367,37 @@ static void add_common(const struct hosts *hosts, size_t to, char *ret, size_t r
 	}
 }
 
+/* EPROTO: what answers hangs up on a token that is not its own. */
+static enum tcp_reach reach_of(int error)
+{
+	return error == EPROTO ? TCP_REACH_SECRET : tcp_reach_of(-error, false);
+}
+
+static const char *check_of(enum tcp_reach reach)
+{
+	switch (reach) {
+	case TCP_REACH_SECRET:
+		return "address";
+	case TCP_REACH_SILENT:
+	case TCP_REACH_REFUSED:
+	case TCP_REACH_CLOSED:
+	case TCP_REACH_STOPPED:
+		return "ports";
+	default:
+		return "route";
+	}
+}
+
 static void report_unreached(struct hosts *hosts, size_t to, const json_t *at, const struct set *from, int error)
 {
 	const char *ports = json_text_of(facts_of(hosts, to), "ports"), *address = json_text_of(at, "address");
-	bool any_port = !strcmp(ports, "any");
-	char subject[SUBJECT_BYTES], names[LIST_BYTES], common[128];
+	char subject[SUBJECT_BYTES], names[LIST_BYTES], common[128], reason[TCP_REACH_REASON_BYTES],
+		remedy[TCP_REACH_REMEDY_BYTES];
+	const struct tcp_reach_facts facts = { .error = -error, .ports = strcmp(ports, "any") ? ports : NULL };
+	const enum tcp_reach reach = reach_of(error);
 
+	tcp_reach_reason(reach, &facts, reason);
+	tcp_reach_remedy(reach, &facts, remedy);
 	list(hosts, from, false, names);
 	subject_of(hosts, to, at, subject);
 	add_common(hosts, to, common, sizeof(common));
@@ -380,59 +406,45 @@ static void report_unreached(struct hosts *hosts, size_t to, const json_t *at, c
 		     "%.60s is a loopback address, which %s cannot reach|Set another interface up and give it an address, "
 		     "or let TRIBUTARY_IF name it; `tributary devices` shows what there is.",
 		     address, names);
-	else if (error == EPROTO)
-		find(hosts, "address", in_the_way(hosts, to), subject,
-		     "at %.60s not this host answers %s|The address must be this host's alone; TRIBUTARY_IF names other "
-		     "interfaces.",
-		     address, names);
-	else if (error == ETIMEDOUT || error == ECONNREFUSED)
-		find(hosts, "ports", in_the_way(hosts, to), subject,
-		     "%.60s TCP port %d does not answer %s: %s|Open TCP ports %.20s between the hosts in both directions%s.",
-		     address, (int)json_integer_value(json_object_get(at, "port")), names,
-		     error == ETIMEDOUT ? "packets are lost or dropped by a firewall"
-					: "refused, as a firewall or a proxy does",
-		     any_port ? "1024-65535" : ports,
-		     any_port ? ", or set TRIBUTARY_PORTS=LOW-HIGH and open those" : "");
 	else
-		find(hosts, "route", in_the_way(hosts, to), subject,
-		     "%.60s cannot be reached from %s: %s|NCCL may choose that address. Add a route, or %s%s%s%s.",
-		     address, names, strerror(error),
-		     *common ? "set TRIBUTARY_IF=" : "let TRIBUTARY_IF name interfaces of one network on all hosts",
-		     common, *common ? " on " : "", *common ? name_of(hosts, to) : "");
+		find(hosts, check_of(reach), in_the_way(hosts, to), subject,
+		     "%.60s TCP port %d from %s: %s|%s%s%s%s%s.", address,
+		     (int)json_integer_value(json_object_get(at, "port")), names, reason, remedy,
+		     *common ? ". Or set TRIBUTARY_IF=" : "", common, *common ? " on " : "",
+		     *common ? name_of(hosts, to) : "");
 }
 
 /* Who does not reach it, by what is wrong. */
 static void look_at_address(struct hosts *hosts, size_t to, size_t interface)
 {
-	struct set by_error[3] = { { .count = 0 } };
-	int exact[3] = { 0 };
+	struct set by_reach[TCP_REACH_COUNT] = { { .count = 0 } };
+	int exact[TCP_REACH_COUNT] = { 0 };
 
 	for (size_t from = 0; from < hosts->count; from++) {
 		int error = hosts->errors[from][to][interface];
-		int kind = error == EPROTO ? 2 : error == ETIMEDOUT || error == ECONNREFUSED ? 1 : 0;
 
 		if (error <= 0)
 			continue;
-		exact[kind] = exact[kind] ? exact[kind] : error;
-		put_in(&by_error[kind], from);
+		exact[reach_of(error)] = error;
+		put_in(&by_reach[reach_of(error)], from);
 	}
-	for (size_t kind = 0; kind < 3; kind++)
-		if (by_error[kind].count)
-			report_unreached(hosts, to, interface_of(hosts, to, interface), &by_error[kind], exact[kind]);
+	for (size_t reach = 0; reach < TCP_REACH_COUNT; reach++)
+		if (by_reach[reach].count)
+			report_unreached(hosts, to, interface_of(hosts, to, interface), &by_reach[reach], exact[reach]);
 }
 
 static void report_short(struct hosts *hosts, size_t i, const json_t *at, const struct set *short_only, int passes)
 {
-	char subject[SUBJECT_BYTES], names[LIST_BYTES], limit[64] = "", most[40] = "what passes";
-	int mtu_bytes = (int)json_integer_value(json_object_get(at, "mtu_bytes"));
+	const struct tcp_reach_facts facts = {
+		.packet_bytes = (unsigned)json_integer_value(json_object_get(at, "mtu_bytes")),
+		.passes_bytes = passes > 1 ? (unsigned)passes : 0,
+	};
+	char subject[SUBJECT_BYTES], names[LIST_BYTES], reason[TCP_REACH_REASON_BYTES], remedy[TCP_REACH_REMEDY_BYTES];
 
-	snprintf(limit, sizeof(limit), passes > 1 ? "they pass up to %d" : "nor do those of 1280", passes);
-	if (passes > 1)
-		snprintf(most, sizeof(most), "%d", passes);
-	find(hosts, "mtu", in_the_way(hosts, i), subject_of(hosts, i, at, subject),
-	     "packets of %d bytes do not reach %s, and nothing says so (a black hole); %s|Set the MTU of the switches on "
-	     "the way to %d or more, or that of all hosts' interfaces to %s.",
-	     mtu_bytes, list(hosts, short_only, false, names), limit, mtu_bytes, most);
+	tcp_reach_reason(TCP_REACH_MTU, &facts, reason);
+	tcp_reach_remedy(TCP_REACH_MTU, &facts, remedy);
+	find(hosts, "mtu", in_the_way(hosts, i), subject_of(hosts, i, at, subject), "to %s: %s|%s.",
+	     list(hosts, short_only, false, names), reason, remedy);
 }
 
 /* What of a host's own interface is wrong although its address may be reached: it reaches nobody, or no long packet. */

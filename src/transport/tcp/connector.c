@@ -7,9 +7,11 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "transport/tcp/dial.h"
+#include "transport/tcp/reach.h"
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -89,24 +91,31 @@ static int dial_hello(struct tcp_transport *transport, struct tcp_dial *dial, ui
 	return 0;
 }
 
-static int other_version(const struct tcp_transport *transport, const struct tcp_dial *dial, uint16_t version)
+static void say_reach(const struct tcp_transport *transport, const struct tcp_dial *dial, enum tcp_reach reach,
+		      int error, unsigned version)
 {
-	char text[TCP_ADDRESS_TEXT];
+	const bool tied = dial->interface >= 0 && dial->pin != TCP_PIN_NONE;
+	const struct params *params = transport->params;
+	char at[TCP_ADDRESS_TEXT], ports[16], line[TCP_REACH_LINE_BYTES];
+	const struct tcp_reach_facts facts = {
+		.error = error,
+		.ports = params->port_high ? ports : NULL,
+		.peers_version = version,
+		.own_version = TCP_WIRE_VERSION,
+		.own_host = transport->host,
+		.host = dial->host,
+		.at = tcp_socket_text(&dial->peer, at),
+		.interface = tied ? transport->interfaces[dial->interface].name : NULL,
+	};
 
-	log_warn("host %s (%s) speaks version %u of Tributary's protocol, this host (%s) speaks %u: install the same "
-		 "release on both",
-		 dial->host, tcp_socket_text(&dial->peer, text), version, transport->host, TCP_WIRE_VERSION);
-	return -EPROTO;
+	snprintf(ports, sizeof(ports), "%u-%u", params->port_low, params->port_high);
+	tcp_reach_line(reach, &facts, line);
+	log_warn("%s", line);
 }
 
-static int no_plugin(const struct tcp_transport *transport, const struct tcp_dial *dial)
+static int not_ours(const struct tcp_transport *transport, const struct tcp_dial *dial)
 {
-	char text[TCP_ADDRESS_TEXT];
-
-	log_warn(
-		"what answers at %s of host %s does not speak Tributary's protocol, host %s got nonsense from it: is a "
-		"proxy between them, or another service on that port? TRIBUTARY_PORTS chooses others",
-		tcp_socket_text(&dial->peer, text), dial->host, transport->host);
+	say_reach(transport, dial, TCP_REACH_FOREIGN, 0, 0);
 	return -EPROTO;
 }
 
@@ -124,16 +133,18 @@ static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, 
 	if (dial->count < TCP_WIRE_WELCOME_BYTES)
 		return 0;
 	r = tcp_wire_welcome(codec, &dial->welcome);
-	if (r == -EPROTO || (r == 0 && dial->welcome.status == TCP_WELCOME_VERSION))
-		return other_version(transport, dial, codec->version);
+	if (r == -EPROTO || (r == 0 && dial->welcome.status == TCP_WELCOME_VERSION)) {
+		say_reach(transport, dial, TCP_REACH_VERSION, 0, codec->version);
+		return -EPROTO;
+	}
 	if (r < 0)
-		return no_plugin(transport, dial);
+		return not_ours(transport, dial);
 	if (dial->welcome.status == TCP_WELCOME_SECRET)
 		return -ECONNREFUSED; /* its listener is gone */
 	if (dial->welcome.status != TCP_WELCOME_OK)
 		return -EBUSY;
 	if (dial->welcome.connection_id != dial->hello.connection_id || !dial->welcome.rail_count)
-		return no_plugin(transport, dial);
+		return not_ours(transport, dial);
 	dial->state = TCP_DIAL_READY;
 	tcp_pin_ready(transport, dial);
 	return 0;
@@ -145,15 +156,10 @@ static int dial_ready(struct tcp_transport *transport, struct tcp_dial *dial, ui
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int (*step)(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns);
-} dial_states[TCP_DIAL_STATE_COUNT] = {
-	[TCP_DIAL_START] = { "to be dialled", dial_start },
-	[TCP_DIAL_CONNECT] = { "no answer to the TCP connection", dial_connect },
-	[TCP_DIAL_HELLO] = { "connected, greeting not sent", dial_hello },
-	[TCP_DIAL_WELCOME] = { "connected, greeting not answered", dial_welcome },
-	[TCP_DIAL_READY] = { "ready", dial_ready },
+static int (*const dial_steps[TCP_DIAL_STATE_COUNT])(struct tcp_transport *transport, struct tcp_dial *dial,
+						     uint64_t now_ns) = {
+	[TCP_DIAL_START] = dial_start,     [TCP_DIAL_CONNECT] = dial_connect, [TCP_DIAL_HELLO] = dial_hello,
+	[TCP_DIAL_WELCOME] = dial_welcome, [TCP_DIAL_READY] = dial_ready,
 };
 
 /* One step of one stream; -errno when it has failed for good. */
@@ -164,7 +170,7 @@ static int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial,
 
 	do { /* on to the first state that has to wait */
 		before = dial->state;
-		r = dial_states[dial->state].step(transport, dial, now_ns);
+		r = dial_steps[dial->state](transport, dial, now_ns);
 	} while (r == 0 && dial->state > before);
 	if (r == 0 && dial->state != TCP_DIAL_READY && now_ns > dial->deadline_ns)
 		r = -ETIMEDOUT;
@@ -351,7 +357,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 static void say_failed(const struct tcp_connector *connector, unsigned index, int error)
 {
 	const struct tcp_dial *dial = &connector->dials[index];
-	char text[TCP_ADDRESS_TEXT];
+	bool connected;
 
 	if (error == -EPROTO)
 		return; /* said where it was found */
@@ -366,11 +372,14 @@ static void say_failed(const struct tcp_connector *connector, unsigned index, in
 			 connector->transport->host, connector->handle.host);
 		return;
 	}
-	log_warn(
-		"cannot connect from host %s to host %s at %s (stream %u): %s (%s). Is the port blocked by a firewall? "
-		"TRIBUTARY_PORTS=low-high names the ports to open, TRIBUTARY_IF the interfaces to use",
-		connector->transport->host, connector->handle.host, tcp_socket_text(&dial->peer, text), index,
-		strerror(dial->last_error ? -dial->last_error : -error), dial_states[dial->state].name);
+	connected = dial->state >= TCP_DIAL_HELLO;
+	if (!connected && dial->last_error)
+		error = dial->last_error;
+	say_reach(connector->transport, dial,
+		  dial->state == TCP_DIAL_WELCOME && dial->welcome.status == TCP_WELCOME_SECRET
+			  ? TCP_REACH_SECRET
+			  : tcp_reach_of(error, connected),
+		  error, 0);
 }
 
 static int begin(struct tcp_transport *transport, int device, int traffic_class,

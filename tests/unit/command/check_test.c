@@ -175,16 +175,19 @@ static void an_address_that_is_not_reached_says_why(void **state)
 	(void)state;
 	assert_string_equal(
 		only(unreached(ETIMEDOUT), text),
-		"ports error b:eth0 10.0.0.2 TCP port 4001 does not answer a and c: packets are lost or dropped "
-		"by a firewall");
+		"ports error b:eth0 10.0.0.2 TCP port 4001 from a and c: nothing answers, as a firewall drops packets "
+		"or the host is down");
 	assert_string_equal(
 		only(unreached(ECONNREFUSED), text),
-		"ports error b:eth0 10.0.0.2 TCP port 4001 does not answer a and c: refused, as a firewall or a "
-		"proxy does");
+		"ports error b:eth0 10.0.0.2 TCP port 4001 from a and c: it is refused, as the process there has ended "
+		"or a firewall rejects the port");
 	assert_string_equal(only(unreached(ENETUNREACH), text),
-			    "route error b:eth0 10.0.0.2 cannot be reached from a and c: Network is unreachable");
-	assert_string_equal(only(unreached(EPROTO), text),
-			    "address error b:eth0 at 10.0.0.2 not this host answers a and c");
+			    "route error b:eth0 10.0.0.2 TCP port 4001 from a and c: no route leads there (Network is "
+			    "unreachable)");
+	assert_string_equal(
+		only(unreached(EPROTO), text),
+		"address error b:eth0 10.0.0.2 TCP port 4001 from a and c: what answers there does not know the "
+		"secret: another process, or another host with that address");
 }
 
 /* Without another interface the plugin takes lo: no firewall is at fault. */
@@ -243,13 +246,11 @@ static void packets_that_vanish_are_named_with_those_that_pass(void **state)
 	(void)state;
 	put(hosts, "0/reach", "[[1, 0, 0, 0, 1500], [2, 0, 0, 0, 1280]]");
 	assert_string_equal(only(hosts, text),
-			    "mtu error a:eth0 packets of 9000 bytes do not reach b and c, and nothing says "
-			    "so (a black hole); they pass up to 1280");
+			    "mtu error a:eth0 to b and c: packets of 9000 bytes vanish on the way, those of 1280 pass");
 	hosts = good_hosts();
 	put(hosts, "0/reach", "[[1, 0, 0, 0, 1], [2, 0, 0, 0, 0]]");
 	assert_string_equal(only(hosts, text),
-			    "mtu error a:eth0 packets of 9000 bytes do not reach b, and nothing says "
-			    "so (a black hole); nor do those of 1280");
+			    "mtu error a:eth0 to b: packets of 9000 bytes vanish on the way, short ones pass");
 }
 
 /* a has two networks, b and c one of them: TRIBUTARY_IF of what all reach is the remedy. */
@@ -359,8 +360,8 @@ static void the_largest_cluster_is_concluded(void **state)
 	}
 	json_decref(interfaces);
 	assert_string_equal(only(hosts, text),
-			    "ports error h:e  TCP port 7 does not answer h, h, h, h and 12 more: packets are "
-			    "lost or dropped by a firewall");
+			    "ports error h:e  TCP port 7 from h, h, h, h and 12 more: nothing answers, as a firewall drops "
+			    "packets or the host is down");
 }
 
 static void keys_are_digits_and_tokens_those_of_one_host_and_run(void **state)
