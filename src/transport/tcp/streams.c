@@ -308,6 +308,8 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 			way->more_after_ns = now_ns; /* for one trial */
 		else
 			put_back(streams, now_ns);
+	} else if (base->periods && rate(base) <= 0) {
+		return; /* where nothing passes at all, anything would be a gain */
 	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample)) {
 		streams->open = enlarged(streams->before, count_to_try(streams, way, sample));
 		if (is_measured(streams, way, sample) && !(streams->open & ~sample->ready))

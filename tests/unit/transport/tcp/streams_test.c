@@ -409,6 +409,27 @@ static void a_look_that_ends_early_leaves_the_hold(void **state)
 	assert_int_equal(way.more_after_ns, 2 * NS_PER_S);
 }
 
+/* A switch that is down, or drops long packets: more streams would be an endless gain. */
+static void where_nothing_passes_no_more_streams_are_tried(void **state)
+{
+	struct tcp_streams streams = { 0 };
+	struct tcp_streams_way way = { .random = 1 };
+	struct tcp_streams_answer answer;
+	struct tcp_streams_sample sample = { .now_ns = NS_PER_S, .elapsed_ns = 4 * NS_PER_MS, .waited_ns = 4 * NS_PER_MS,
+					     .ready = UINT32_MAX, .turn = true };
+	bool began = false;
+
+	(void)state;
+	tcp_streams_init(&streams);
+	for (unsigned i = 0; i < 500; i++, sample.now_ns += 4 * NS_PER_MS) {
+		tcp_streams_step(&streams, &way, &sample, &answer);
+		began |= streams.state == TCP_STREAMS_BASE;
+		assert_int_equal(answer.open, 1);
+	}
+	assert_true(began);
+	assert_int_equal(way.found, 0);
+}
+
 static void what_becomes_of_others_has_to_be_known(void **state)
 {
 	struct tcp_streams_measure before = { .waited_ns = NS_PER_S, .waited_bytes = { 100 << 20 } }, after = before;
@@ -520,6 +541,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_adopted_where_the_receiver_is_full),
 		cmocka_unit_test(what_becomes_of_others_has_to_be_known),
 		cmocka_unit_test(a_look_that_ends_early_leaves_the_hold),
+		cmocka_unit_test(where_nothing_passes_no_more_streams_are_tried),
 		cmocka_unit_test(the_limit_of_a_process_that_died_ends),
 		cmocka_unit_test(any_content_of_shared_memory_is_harmless),
 	};
