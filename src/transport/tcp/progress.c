@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define SOON_NS (5 * NS_PER_MS)
 enum {
 	READS_AT_ONCE = 16,  /* of one stream, before the others and the caller have their turn */
 	POLL_BUSY_EVERY = 4, /* a sender with a full socket looks for words from its receiver this seldom */
@@ -197,6 +198,7 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	    clock_elapsed_ns(tcp_request_awaited(connection)->posted_ns, now_ns) >
 		    connection->transport->params->report_after_ns)
 		tcp_report_waiting(connection, now_ns);
+	atomic_store(&connection->hurries, !connection->error && tcp_connection_lacks_stream(connection, now_ns));
 }
 
 int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next)
@@ -230,6 +232,14 @@ static void request_put(struct tcp_request *request, size_t *sizes)
 	tcp_request_release(request);
 }
 
+/* Also where a stream is to be dialled soon, as the service thread rarely gets the lock of one that is polled. */
+static bool tick_is_due(const struct tcp_connection *connection)
+{
+	const uint64_t often_ns = atomic_load(&connection->hurries) ? SOON_NS : connection->transport->beat_ns;
+
+	return clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > often_ns;
+}
+
 int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes)
 {
 	struct tcp_connection *connection = request->connection;
@@ -242,7 +252,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 	pthread_mutex_lock(&connection->lock);
 	if (!request->done && !connection->error && !connection->watch.on) {
 		tcp_connection_progress(connection);
-		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
+		if (tick_is_due(connection))
 			tcp_connection_tick(connection, connection->now_ns);
 		tcp_movers_note(connection, request->posted_ns, connection->now_ns);
 	}

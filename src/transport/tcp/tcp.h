@@ -264,7 +264,7 @@ struct tcp_connection {
 	_Atomic bool leaves_movers;                /* no stream becomes theirs */
 	bool ends; /* a stream's end was read while movers read others: they begin no more before these are heard */
 	struct tcp_movers_time moved; /* since the caller's last look */
-	_Atomic bool hurries; /* it lacks a stream: the service thread comes again soon, also if its caller is at work on it */
+	_Atomic bool hurries; /* ticks come soon, by whoever has the lock: it lacks a stream */
 	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
