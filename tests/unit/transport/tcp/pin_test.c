@@ -169,12 +169,9 @@ static int host(int control, const char *argument)
 
 static struct peer hosts[HOSTS]; /* a, b, and a router */
 
-/* `ip` inside a host. */
-#define INSIDE "nsenter -n -t %d "
-
 static void run_inside(unsigned at, const char *what)
 {
-	assert_int_equal(private_net_command(INSIDE "%s", (int)hosts[at].pid, what), 0);
+	assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "%s", (int)hosts[at].pid, what), 0);
 }
 
 /* ethN of a host, on the bridge of that name. */
@@ -188,9 +185,9 @@ static void port(unsigned at, unsigned number, const char *bridge, const char *a
 					     (int)hosts[at].pid),
 			 0);
 	assert_int_equal(private_net_command("ip link set %s master %s up", name, bridge), 0);
-	assert_int_equal(private_net_command(INSIDE "ip addr add %s dev eth%u", (int)hosts[at].pid, address, number),
+	assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "ip addr add %s dev eth%u", (int)hosts[at].pid, address, number),
 			 0);
-	assert_int_equal(private_net_command(INSIDE "ip link set eth%u up", (int)hosts[at].pid, number), 0);
+	assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "ip link set eth%u up", (int)hosts[at].pid, number), 0);
 }
 
 static int setup(void **state)
@@ -381,15 +378,6 @@ static void an_address_on_loopback_goes_through_any_port(void **state)
 
 /* -------- */
 
-static bool is_possible(void)
-{
-	if (!private_net_enter())
-		return false;
-	return !private_net_command("ip link add br0 type bridge 2>/dev/null && ip link del br0") &&
-	       !private_net_command("ip link add p0 type veth peer name p1 2>/dev/null && ip link del p0") &&
-	       !private_net_command("nsenter -n -t %d true 2>/dev/null", (int)getpid());
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv)
@@ -408,7 +396,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 120);
 	runtime_start("pin_test", 120);
-	if (!is_possible()) {
+	if (!private_net_enter_with_hosts()) {
 		printf("skipped: no network namespaces, or no iproute2 and nsenter\n");
 		return 77;
 	}
