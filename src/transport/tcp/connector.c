@@ -52,6 +52,7 @@ static int dial_start(struct tcp_transport *transport, struct tcp_dial *dial, ui
 	if (dial->fd < 0)
 		return dial->fd;
 	tcp_socket_tune(dial->fd, dial->peer.ss_family, transport->timeout_ns, dial->traffic_class);
+	tcp_mtu_dial(transport, dial);
 	tcp_pin_dial(transport, dial);
 	r = sys_connect(dial->fd, (const struct sockaddr *)&dial->peer, dial->peer_bytes);
 	if (r < 0 && r != -EINPROGRESS)

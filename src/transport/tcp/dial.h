@@ -6,6 +6,11 @@
 #include "base/clock.h"
 #include "transport/tcp/tcp.h"
 
+enum {
+	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
+	TCP_PIN_TRIES = 4,    /* parts of the time-out; the last two are for the system's route */
+};
+
 /* A listening socket of one interface, shared by all listeners, and what came to it and has not said hello. */
 struct tcp_pending {
 	int fd;
@@ -50,6 +55,8 @@ struct tcp_dial {
 	bool gave_up;         /* TCP_PIN_NONE because nothing else reached the peer */
 	bool may_unpin;       /* no other stream of the connection lives */
 	uint64_t next_pin_ns; /* this pin is tried until then */
+	unsigned packet_bytes; /* mtu.c: that the socket sends at most; 0: as the interface has it */
+	bool packet_works;     /* such packets arrive */
 	int traffic_class;
 	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
 	uint64_t retry_at_ns, deadline_ns;
@@ -80,7 +87,9 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns); /* dead streams; connection lock held */
 
-/* pin.c. Before connect: ties the socket to the interface if a route leads there, and sets the port to dial. */
+/* pin.c. An own interface and a peer's address, never 0. */
+uint64_t tcp_pin_way(int interface, const struct sockaddr_storage *peer);
+/* Before connect: ties the socket to the interface if a route leads there, and sets the port to dial. */
 void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial);
 /* The peer is not reached that way: true if another way is to be tried. */
 bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint64_t now_ns);

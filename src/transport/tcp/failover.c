@@ -292,7 +292,10 @@ struct tcp_frame tcp_failover_heartbeat(const struct tcp_connection *connection)
 static void beat(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
 {
 	struct tcp_frame frame = tcp_failover_heartbeat(connection);
+	uint64_t often_ns = connection->transport->beat_ns;
 
+	if (connection->s.mtu.looks && stream->mtu.result == TCP_MTU_FINE)
+		often_ns /= TCP_MTU_SHORTS;
 	if (connection->role == TCP_RECEIVER) /* its sign of life acknowledges the sender's, which would pile up */
 		frame = (struct tcp_frame){ .type = TCP_FRAME_ACK,
 					    .stream = stream->index,
@@ -301,7 +304,7 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 	if (tcp_stream_has_unsent(stream) || !tcp_stream_has_room(stream))
 		return;
 	/* Another frame was a sign of life, too, but the receiver's may have acknowledged another stream. */
-	if (clock_elapsed_ns(stream->last_tx_ns, now_ns) < connection->transport->beat_ns &&
+	if (clock_elapsed_ns(stream->last_tx_ns, now_ns) < often_ns &&
 	    (connection->role == TCP_SENDER || stream->rx_told == stream->rx_position))
 		return;
 	stream->rx_told = stream->rx_position;
@@ -313,13 +316,15 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 static bool is_silent(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
 	const uint64_t limit_ns = connection->transport->stream_timeout_ns;
+	/* Where short frames arrive it is soon known whether long ones are lost (mtu.c). */
+	const uint64_t moves_ns = stream->mtu.result == TCP_MTU_SUSPECT ? limit_ns : limit_ns / 2;
 
 	if (connection->live_count < 2 || clock_elapsed_ns(connection->last_rx_ns, now_ns) > limit_ns / 2)
 		return false;
 	if (clock_elapsed_ns(stream->last_rx_ns, now_ns) > limit_ns)
 		return true;
 	return connection->role == TCP_SENDER && stream->tx_written != stream->tx_acknowledged &&
-	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > limit_ns / 2 &&
+	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > moves_ns &&
 	       connection->last_rx_ns > stream->last_ack_ns;
 }
 

@@ -419,7 +419,7 @@ void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
 	const uint64_t past_ns = clock_elapsed_ns(growth->looked_ns, now_ns);
 	bool changes;
 
-	if (!growth->way || connection->error || connection->closing || connection->watch.on)
+	if (!growth->way || connection->error || connection->closing || connection->watch.on || connection->s.mtu.looks)
 		return;
 	changes = streams_of(growth->answer.active) != connection->active;
 	if (changes)

@@ -20,7 +20,7 @@
 
 enum { LOOPBACK_INDEX = 1 }; /* in every network namespace */
 
-static uint64_t hash_of(int interface, const struct sockaddr_storage *peer)
+uint64_t tcp_pin_way(int interface, const struct sockaddr_storage *peer)
 {
 	const uint8_t *at = (const void *)&((const struct sockaddr_in *)peer)->sin_addr;
 	size_t bytes = 4;
@@ -88,7 +88,7 @@ static void pin(struct tcp_transport *transport, struct tcp_dial *dial)
 	bool by_device = !interface->address_only && !is_routed(interface, &dial->peer);
 	int index, r;
 
-	if (is_remembered(transport, hash_of(dial->interface, &dial->peer))) {
+	if (is_remembered(transport, tcp_pin_way(dial->interface, &dial->peer))) {
 		dial->pin = TCP_PIN_NONE;
 		return;
 	}
@@ -142,7 +142,7 @@ void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial)
 	/* A connection whose streams are all lost was reached before: it may have been the whole path that was down. */
 	if (dial->pin != TCP_PIN_NONE || !dial->gave_up || !dial->hello.listener_id)
 		return;
-	hash = hash_of(dial->interface, &dial->peer);
+	hash = tcp_pin_way(dial->interface, &dial->peer);
 	if (is_remembered(transport, hash))
 		return;
 	atomic_store(&transport->unpinned[atomic_fetch_add(&transport->unpinned_count, 1) % TCP_UNPINNED_MAX], hash);

@@ -192,13 +192,16 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	if (!connection->error)
 		tcp_connection_progress(connection);
 	tcp_failover_watch(connection, looked_ns, now_ns);
+	if (connection->role == TCP_SENDER)
+		tcp_mtu_watch(connection, looked_ns, now_ns);
 	if (connection->role == TCP_SENDER && (!connection->closing || !connection->live_count))
 		tcp_connector_redial(connection, now_ns);
 	if (!connection->error && tcp_request_awaited(connection) && !connection->reported &&
 	    clock_elapsed_ns(tcp_request_awaited(connection)->posted_ns, now_ns) >
 		    connection->transport->params->report_after_ns)
 		tcp_report_waiting(connection, now_ns);
-	atomic_store(&connection->hurries, !connection->error && tcp_connection_lacks_stream(connection, now_ns));
+	atomic_store(&connection->hurries,
+		     !connection->error && (connection->s.mtu.looks || tcp_connection_lacks_stream(connection, now_ns)));
 }
 
 int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next)
@@ -232,7 +235,7 @@ static void request_put(struct tcp_request *request, size_t *sizes)
 	tcp_request_release(request);
 }
 
-/* Also where a stream is to be dialled soon, as the service thread rarely gets the lock of one that is polled. */
+/* Also where a stream is to be dialled or looked at soon, as the service thread rarely gets the lock of one that is polled. */
 static bool tick_is_due(const struct tcp_connection *connection)
 {
 	const uint64_t often_ns = atomic_load(&connection->hurries) ? SOON_NS : connection->transport->beat_ns;

@@ -438,6 +438,8 @@ static void acknowledged(struct tcp_stream *stream, uint64_t position, uint64_t 
 {
 	if (position <= stream->tx_acknowledged)
 		return;
+	if (tcp_stream_carries(stream, position))
+		stream->connection->s.mtu.moved_ns = now_ns;
 	stream->rate_busy_ns += clock_elapsed_ns(stream->last_ack_ns, now_ns);
 	stream->tx_acknowledged = position;
 	stream->last_ack_ns = now_ns;

@@ -131,6 +131,13 @@ uint64_t tcp_socket_retransmissions(int fd)
 
 uint64_t tcp_socket_acknowledged(int fd)
 {
+	struct tcp_socket_sent sent;
+
+	return tcp_socket_sent(fd, &sent) ? sent.acknowledged_bytes : 0;
+}
+
+bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret)
+{
 	struct {
 		struct tcp_info begin; /* as far as the C library has it */
 		uint64_t pacing_Bps, most_pacing_Bps, acknowledged_bytes;
@@ -138,8 +145,13 @@ uint64_t tcp_socket_acknowledged(int fd)
 	socklen_t length = sizeof(info);
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 || length < sizeof(info))
-		return 0;
-	return info.acknowledged_bytes;
+		return false;
+	*ret = (struct tcp_socket_sent){ .acknowledged_bytes = info.acknowledged_bytes,
+					 .repeated_segments = info.begin.tcpi_total_retrans,
+					 .repeats = info.begin.tcpi_retransmits,
+					 .segment_bytes = info.begin.tcpi_snd_mss,
+					 .option_bytes = info.begin.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0 };
+	return true;
 }
 
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port)

@@ -34,6 +34,12 @@ uint64_t tcp_socket_path_ns(int fd);
 bool tcp_socket_is_scarce(int fd);
 uint64_t tcp_socket_retransmissions(int fd); /* segments, since it was connected */
 uint64_t tcp_socket_acknowledged(int fd);    /* bytes, the same */
+struct tcp_socket_sent {
+	uint64_t acknowledged_bytes, repeated_segments; /* since it was connected */
+	unsigned repeats; /* of the first segment by the retransmission timer, since something was acknowledged last */
+	unsigned segment_bytes, option_bytes; /* the longest payload, and what options take in each packet */
+};
+bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret); /* false: not known */
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
 bool tcp_socket_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* ports aside */

@@ -70,6 +70,7 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	stream->tx_full = false;
 	stream->tx_error = 0;
 	stream->last_rx_ns = stream->last_tx_ns = stream->last_ack_ns = now_ns;
+	stream->mtu = (struct tcp_mtu){ .stuck = stream->mtu.result != TCP_MTU_FINE };
 	stream->rate_Bps = stream->rate_from_position = stream->rate_busy_ns = stream->seen = 0;
 }
 
@@ -150,6 +151,19 @@ uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns
 	if (wait_ns < WAIT_LEAST_NS)
 		return 0;
 	return now_ns + (wait_ns < WAIT_MOST_NS ? wait_ns : WAIT_MOST_NS);
+}
+
+bool tcp_stream_carries(const struct tcp_stream *stream, uint64_t position)
+{
+	for (uint32_t i = stream->tx_head; i != stream->tx_tail; i++) {
+		const struct tcp_tx_frame *out = &stream->frames[i % TCP_TX_FRAMES];
+
+		if (out->end >= position + out->payload_bytes + TCP_WIRE_FRAME_BYTES)
+			break;
+		if (out->type != TCP_FRAME_HEARTBEAT && out->type != TCP_FRAME_SUSPECT)
+			return true;
+	}
+	return false;
 }
 
 void tcp_stream_let_go(struct tcp_stream *stream)

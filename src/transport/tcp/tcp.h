@@ -5,12 +5,12 @@
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. progress.c moves its data: read.c hands on what came, sender.c and receiver.c hold what the two roles do
  * with frames, feedback.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
- * failover.c is what happens when a socket dies, service.c is the one background thread, movers.c are those that send and
- * receive in place of the caller's, count.c what metrics tell.
+ * failover.c is what happens when a socket dies, mtu.c when long packets vanish, service.c is the one background thread,
+ * movers.c are those that send and receive in place of the caller's, count.c what metrics tell.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
- * a connection), then one of the pace's own, that of tcp_growth_ways, that of its memory, and that of tcp_movers. No lock is
- * held across anything that blocks.
+ * a connection), then one of the pace's own, that of tcp_growth_ways, that of its memory, that of tcp_mtu_ways, and that of
+ * tcp_movers. No lock is held across anything that blocks.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_TCP_H
 #define TRIBUTARY_TRANSPORT_TCP_TCP_H
@@ -22,6 +22,7 @@
 #include "transport/tcp/growth.h"
 #include "transport/tcp/interface.h"
 #include "transport/tcp/movers.h"
+#include "transport/tcp/mtu.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/window.h"
 #include "transport/tcp/wire.h"
@@ -39,8 +40,7 @@ enum {
 	TCP_TX_FRAMES = 128, /* written but not acknowledged, of one stream */
 	TCP_STAGING_RECEIVER = 32 << 10,
 	TCP_STAGING_SENDER = 4 << 10, /* control frames only */
-	/* While data of a long message may come, a read takes at most this much beyond it: three headers and the bit of payload
-	 * that COPY_UNCOUNTED_BYTES lets us copy. */
+	/* Beyond data of a long message a read takes at most so much: three headers, and what COPY_UNCOUNTED_BYTES allows. */
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
 	TCP_COPY_MOST = 12 << 10,     /* a longer message is eager only where it cannot go unscheduled */
 	TCP_BUFFERED_MOST = 64 << 10, /* a longer message is never copied to spare its sender the wait for FIN */
@@ -48,11 +48,9 @@ enum {
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
 	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
 	TCP_UNPINNED_MAX = 64,
-	TCP_PIN_TRIES = 4,          /* parts of the time-out; the last two are for the system's route */
 	TCP_WORTH_BYTES = 32 << 10, /* fewer are not worth a system call where, in a long frame, they can wait */
 	TCP_ACCEPTOR_MAX = 2 * TCP_INTERFACE_MAX,
 	TCP_WATCH_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP,
-	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
 };
 
 _Static_assert((int)TCP_WIRE_REQUESTS_MAX == (int)TRANSPORT_MAX_REQUESTS, "each has a place in the receiver's table");
@@ -134,6 +132,7 @@ struct tcp_stream {
 	uint64_t lost_written;
 	uint64_t redial_at_ns, redial_wait_ns;
 	struct tcp_dial *dial;
+	struct tcp_mtu mtu;
 };
 
 struct tcp_receive_slot {
@@ -209,6 +208,7 @@ struct tcp_sender {
 	uint32_t again_capacity;
 	struct tcp_growth growth;
 	unsigned awaiting; /* streams that await DEAD */
+	struct tcp_mtu_sender mtu;
 };
 
 struct tcp_receiver {
@@ -264,7 +264,7 @@ struct tcp_connection {
 	_Atomic bool leaves_movers;                /* no stream becomes theirs */
 	bool ends; /* a stream's end was read while movers read others: they begin no more before these are heard */
 	struct tcp_movers_time moved; /* since the caller's last look */
-	_Atomic bool hurries; /* ticks come soon, by whoever has the lock: it lacks a stream */
+	_Atomic bool hurries; /* ticks come soon, by whoever has the lock: it lacks a stream, or long packets may be lost */
 	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
@@ -363,8 +363,6 @@ struct tcp_rejected {
 	bool tells_version; /* which no other replaces */
 };
 
-_Static_assert((int)TCP_INTERFACE_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
-
 struct tcp_transport {
 	struct transport_devices devices; /* first; a member is an index in interfaces */
 	const struct params *params;
@@ -395,6 +393,7 @@ struct tcp_transport {
 	unsigned lingering_count;
 	bool bounds_windows; /* tcp_kernel_bounds_windows */
 	struct tcp_growth_ways ways;
+	struct tcp_mtu_ways mtu;
 	struct tcp_movers movers;
 };
 
@@ -430,6 +429,7 @@ void tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns);
 bool tcp_stream_write_begin(struct tcp_stream *stream, size_t most, struct tcp_call *ret);
 ssize_t tcp_stream_write(struct tcp_call *call);
 bool tcp_stream_write_end(struct tcp_stream *stream, const struct tcp_call *call, ssize_t r, bool keep, uint64_t now_ns);
+bool tcp_stream_carries(const struct tcp_stream *stream, uint64_t position); /* unacknowledged, more than signs of life */
 /* Frames that are written and acknowledged are let go. */
 void tcp_stream_let_go(struct tcp_stream *stream);
 /* When `bytes` came since `then_ns`: from when on as many as are worth a system call will have come; 0: at once. */

@@ -19,6 +19,8 @@
 #define BEAT_LEAST_NS (20 * NS_PER_MS)
 #define EMPTYING_NS   NS_PER_S /* what close waits at most for the last bytes of closed connections */
 
+_Static_assert((int)TCP_INTERFACE_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
+
 static void describe(struct transport *opaque, int index)
 {
 	struct tcp_transport *transport = (struct tcp_transport *)opaque;
@@ -79,6 +81,7 @@ static void tcp_close(struct transport *opaque)
 		tcp_acceptor_free(transport->acceptors[i]);
 	transport_devices_fini(&transport->devices);
 	tcp_growth_memory_free(transport->ways.memory);
+	pthread_mutex_destroy(&transport->mtu.lock);
 	pthread_mutex_destroy(&transport->ways.lock);
 	pthread_mutex_destroy(&transport->lock);
 	sys_free(transport);
@@ -118,6 +121,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	transport->params = params;
 	pthread_mutex_init(&transport->lock, NULL);
 	pthread_mutex_init(&transport->ways.lock, NULL);
+	pthread_mutex_init(&transport->mtu.lock, NULL);
 	transport->ways.memory = tcp_growth_memory_new(params);
 	tcp_movers_init(transport, tcp_move);
 	transport_service_init(&transport->service, &transport->lock);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether long packets are lost: the rule is played ways that lose them, ways that lose all alike, and peers that are stopped. */
+#include "transport/tcp/mtu_rule.h"
+
+#include "base/clock.h"
+#include "support/random.h"
+#include "support/runtime.h"
+#include "transport/tcp/wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define TIMER_NS (200 * NS_PER_MS)
+#define SHORT_NS (60 * NS_PER_MS)
+#define LOOK_NS  (5 * NS_PER_MS)
+#define ALL      1000000
+
+/* A long packet that waits, and a short one every now and then. What is lost: in a million. */
+struct played {
+	uint64_t random;
+	unsigned long_lost, short_lost;
+	unsigned waiting_bytes;
+	unsigned enough;
+	bool peer_stops, alone;
+	struct tcp_mtu_rule rule;
+};
+
+static bool is_lost(struct played *p, unsigned in_a_million)
+{
+	return random_below(&p->random, ALL) < in_a_million;
+}
+
+/* The time in which the rule found out; 0: the packet arrived before, or it did not within 20 s. */
+static uint64_t stall(struct played *p)
+{
+	struct tcp_mtu_sample sample = {
+		.waiting_bytes = p->waiting_bytes, .peer_lives = true, .enough = p->enough, .other = p->alone ? 0 : 7
+	};
+	uint64_t timer_ns = TIMER_NS, wait_ns = TIMER_NS, short_ns = SHORT_NS;
+
+	for (uint64_t now_ns = 0; now_ns < 20 * NS_PER_S; now_ns += LOOK_NS) {
+		if (now_ns >= timer_ns) {
+			sample.repeats++;
+			wait_ns *= 2;
+			timer_ns += wait_ns;
+			if (!is_lost(p, p->long_lost))
+				return 0;
+		}
+		if (now_ns >= short_ns) {
+			short_ns += SHORT_NS;
+			if (!is_lost(p, p->short_lost))
+				sample.other_acknowledged += TCP_WIRE_FRAME_BYTES;
+			else if (p->short_lost != ALL && !is_lost(p, p->short_lost)) {
+				sample.other_acknowledged += TCP_WIRE_FRAME_BYTES;
+				sample.other_repeated++;
+			}
+		}
+		sample.peer_lives = !p->peer_stops || now_ns < 700 * NS_PER_MS;
+		if (tcp_mtu_step(&p->rule, &sample) == TCP_MTU_LOST)
+			return now_ns + 1;
+	}
+	return 0;
+}
+
+static struct played played(unsigned long_lost, unsigned short_lost)
+{
+	return (struct played){
+		.random = runtime_seed(), .long_lost = long_lost, .short_lost = short_lost, .waiting_bytes = 9000
+	};
+}
+
+static void a_way_that_loses_long_packets_alone_is_found_after_the_third_repetition(void **state)
+{
+	struct played p = played(ALL, 0);
+	const uint64_t took_ns = stall(&p);
+
+	(void)state;
+	assert_true(took_ns >= 7 * TIMER_NS && took_ns < 8 * TIMER_NS);
+}
+
+static void with_other_proof_so_many_repetitions_are_enough(void **state)
+{
+	struct played p = played(ALL, 0);
+	uint64_t took_ns;
+
+	(void)state;
+	p.alone = true;
+	assert_int_equal(stall(&p), 0);
+	p.enough = 1;
+	took_ns = stall(&p);
+	assert_true(took_ns >= TIMER_NS && took_ns < 2 * TIMER_NS);
+	p.enough = 2;
+	took_ns = stall(&p);
+	assert_true(took_ns >= 3 * TIMER_NS && took_ns < 4 * TIMER_NS);
+}
+
+/* Of so many packets, each of which is lost like any other. */
+static unsigned found_by_mistake(unsigned lost, unsigned packets)
+{
+	struct played p = played(lost, lost);
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < packets; i++)
+		found += is_lost(&p, lost) && is_lost(&p, lost) && stall(&p) > 0; /* also as it was repeated at once */
+	return found;
+}
+
+static void plain_loss_is_no_such_way(void **state)
+{
+	(void)state;
+	assert_int_equal(found_by_mistake(10000, 10 * ALL), 0);      /* one in a hundred */
+	assert_in_range(found_by_mistake(100000, ALL), 0, 60); /* one in ten: about ten */
+	assert_in_range(found_by_mistake(500000, ALL / 10), 0, 200); /* a half */
+}
+
+static void a_way_that_carries_nothing_is_none(void **state)
+{
+	struct played p = played(ALL, ALL);
+
+	(void)state;
+	assert_int_equal(stall(&p), 0);
+}
+
+/* Its kernel takes short frames for a while, and drops long ones where it has no memory for them. */
+static void a_peer_that_is_stopped_has_none(void **state)
+{
+	struct played p = played(ALL, 0);
+
+	(void)state;
+	p.peer_stops = true;
+	assert_int_equal(stall(&p), 0);
+}
+
+/* A receiver that takes nothing for now is asked for room; nothing is repeated. */
+static void a_window_of_zero_is_none(void **state)
+{
+	struct tcp_mtu_rule rule = { 0 };
+	struct tcp_mtu_sample sample = { .waiting_bytes = 9000, .peer_lives = true, .other = 7 };
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		sample.other_acknowledged += TCP_WIRE_FRAME_BYTES;
+		assert_int_equal(tcp_mtu_step(&rule, &sample), TCP_MTU_FINE);
+	}
+}
+
+static void a_packet_that_every_network_carries_is_none(void **state)
+{
+	struct played p = played(ALL, 0);
+
+	(void)state;
+	p.waiting_bytes = TCP_MTU_LEAST;
+	assert_int_equal(stall(&p), 0);
+	p.enough = 1;
+	assert_int_equal(stall(&p), 0);
+}
+
+static void sizes_get_smaller_down_to_the_least(void **state)
+{
+	(void)state;
+	assert_int_equal(tcp_mtu_next(65535), 8800);
+	assert_int_equal(tcp_mtu_next(9000), 8800);
+	assert_int_equal(tcp_mtu_next(8800), 4000);
+	assert_int_equal(tcp_mtu_next(4000), 1500);
+	assert_int_equal(tcp_mtu_next(1501), 1500);
+	assert_int_equal(tcp_mtu_next(1500), TCP_MTU_LEAST);
+	assert_int_equal(tcp_mtu_next(TCP_MTU_LEAST), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_way_that_loses_long_packets_alone_is_found_after_the_third_repetition),
+		cmocka_unit_test(with_other_proof_so_many_repetitions_are_enough),
+		cmocka_unit_test(plain_loss_is_no_such_way),
+		cmocka_unit_test(a_way_that_carries_nothing_is_none),
+		cmocka_unit_test(a_peer_that_is_stopped_has_none),
+		cmocka_unit_test(a_window_of_zero_is_none),
+		cmocka_unit_test(a_packet_that_every_network_carries_is_none),
+		cmocka_unit_test(sizes_get_smaller_down_to_the_least),
+	};
+
+	runtime_start("mtu_rule_test", 20);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

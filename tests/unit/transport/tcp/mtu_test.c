@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Switches that drop long packets and say nothing, between hosts in network namespaces: "a" sends to "b" through a bridge of
+ * the test's own, whose ports have the smaller MTU. Segmentation is the sockets' own, as offloads of veth would hide it all. What
+ * is not possible here (namespaces, iproute2) is skipped.
+ */
+#include "base/clock.h"
+#include "base/minmax.h"
+#include "base/params.h"
+#include "support/link.h"
+#include "support/log_lines.h"
+#include "support/peer.h"
+#include "support/private_net.h"
+#include "support/runtime.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/parallel.h"
+
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+	JUMBO = 9000,
+	MESSAGE_BYTES = 256 << 10,
+	PAUSE_US = 2000,
+	TIMEOUT_MS = 30000,
+	MESSAGES = 20,   /* before something happens, and after it */
+	SOON_MS = 10000, /* in which a connection goes on */
+};
+
+struct order {
+	bool listens, ipv6;
+	bool expects_line; /* messages go on until it is there */
+	unsigned timeout_ms;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+};
+struct answer {
+	int result;
+	unsigned messages, longest_ms; /* longest: of one */
+	double Bps;
+	int warnings, left; /* left: streams, as long packets are lost */
+	char warning[4096];
+};
+
+/* -------- a host -------- */
+
+static void without_offloads(void)
+{
+	static const uint32_t offloads[] = { ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	for (unsigned i = 0; i < sizeof(offloads) / sizeof(offloads[0]); i++) {
+		struct ethtool_value value = { .cmd = offloads[i] };
+		struct ifreq request = { .ifr_name = "eth0", .ifr_data = (void *)&value };
+
+		if (ioctl(fd, SIOCETHTOOL, &request) < 0)
+			perror("ethtool");
+	}
+	close(fd);
+}
+
+/* Messages until a byte comes; says so after each MESSAGES of them. The last message is of one byte. */
+static int send_all(int control, const struct order *order, struct transport_connection *connection,
+		    struct answer *answer)
+{
+	static uint8_t data[MESSAGE_BYTES];
+	const uint64_t begin_ns = runtime_now_ns(), end_ns = runtime_deadline_ns(15000);
+	int r = 0;
+	char byte;
+
+	while (r == 0 &&
+	       (!peer_readable(control) || (order->expects_line && !log_lines()->warnings && !runtime_past(end_ns)))) {
+		const uint64_t now_ns = runtime_now_ns(), stalled_ns = runtime_stalled_ns();
+		unsigned took_ms;
+
+		pattern_fill(data, sizeof(data), answer->messages);
+		r = link_send(&transport_tcp, connection, data, sizeof(data), 7);
+		took_ms =
+			(unsigned)(less_u64(runtime_now_ns() - now_ns, runtime_stalled_ns() - stalled_ns) / NS_PER_MS);
+		if (took_ms > answer->longest_ms)
+			answer->longest_ms = took_ms;
+		if (r == 0 && ++answer->messages % MESSAGES == 0)
+			r = peer_write(control, "m", 1);
+		usleep(PAUSE_US);
+	}
+	answer->Bps = (double)answer->messages * MESSAGE_BYTES * 1e9 / (double)(runtime_now_ns() - begin_ns);
+	if (r == 0)
+		r = peer_read(control, &byte, 1);
+	return r == 0 ? link_send(&transport_tcp, connection, data, 1, 7) : r;
+}
+
+static int receive_all(struct transport_connection *connection, struct answer *answer)
+{
+	static uint8_t data[MESSAGE_BYTES];
+	size_t bytes = 0;
+	int r;
+
+	while ((r = link_receive(&transport_tcp, connection, data, sizeof(data), 7, &bytes)) == 0 && bytes > 1)
+		if (bytes != sizeof(data) || pattern_wrong_at(data, bytes, answer->messages++) != SIZE_MAX)
+			return -EBADMSG;
+	return r;
+}
+
+static int talk(int control, const struct order *order, struct transport *transport, struct answer *answer)
+{
+	struct transport_connection *connection = NULL;
+	struct transport_listener *listener = NULL;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	int r;
+
+	if (order->listens) {
+		r = transport_tcp.listen(transport, 0, handle, &listener);
+		if (r == 0)
+			r = peer_write(control, handle, sizeof(handle));
+		if (r == 0)
+			r = link_accept(&transport_tcp, listener, &connection);
+		if (r == 0)
+			r = receive_all(connection, answer);
+	} else {
+		memcpy(handle, order->handle, sizeof(handle));
+		r = link_connect(&transport_tcp, transport, 0, handle, &connection);
+		if (r == 0)
+			r = send_all(control, order, connection, answer);
+	}
+	if (connection)
+		transport_tcp.close_connection(connection);
+	if (listener)
+		transport_tcp.close_listener(listener);
+	return r;
+}
+
+static int host(int control, const char *argument)
+{
+	struct transport *transport = NULL;
+	struct params params;
+	struct order order;
+
+	(void)argument;
+	if (unshare(CLONE_NEWNET) || peer_write(control, "r", 1))
+		return 1;
+	runtime_watch_stalls();
+	log_lines_start("long packets are lost on its way");
+	while (!peer_read(control, &order, sizeof(order))) {
+		struct answer answer = { 0 };
+
+		if (!transport) {
+			without_offloads();
+			params_defaults(&params);
+			snprintf(params.interfaces, sizeof(params.interfaces), "=eth0");
+			params.family = order.ipv6 ? FAMILY_IPV6 : FAMILY_IPV4;
+			params.timeout_ns = order.timeout_ms * NS_PER_MS * runtime_slow();
+			answer.result = transport_tcp.open(&params, &transport);
+		}
+		if (answer.result == 0)
+			answer.result = talk(control, &order, transport, &answer);
+		answer.warnings = log_lines()->warnings;
+		answer.left = log_lines()->found;
+		snprintf(answer.warning, sizeof(answer.warning), "%s", log_lines()->text);
+		log_lines_forget();
+		if (peer_write(control, "a", 1) || peer_write(control, &answer, sizeof(answer)))
+			break;
+	}
+	if (transport)
+		transport_tcp.close(transport);
+	log_set_sink(NULL);
+	return 0;
+}
+
+/* -------- the network -------- */
+
+static struct peer hosts[2]; /* a, b */
+
+static void set_switch(unsigned mtu)
+{
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(private_net_command("ip link set p%u mtu %u", i, mtu), 0);
+}
+
+static int setup(void **state)
+{
+	char byte;
+
+	(void)state;
+	assert_int_equal(unshare(CLONE_NEWNET), 0);
+	assert_int_equal(private_net_command("ip link add br0 type bridge && ip link set br0 up"), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		const int pid = (assert_int_equal(peer_start("host", "", &hosts[i]), 0), (int)hosts[i].pid);
+
+		assert_int_equal(peer_read(hosts[i].control, &byte, 1), 0);
+		assert_int_equal(private_net_command("ip link add p%u mtu %u type veth peer name eth0 mtu %u netns %d",
+						     i, JUMBO, JUMBO, pid),
+				 0);
+		assert_int_equal(private_net_command("ip link set p%u master br0 up", i), 0);
+		assert_int_equal(
+			private_net_command(PRIVATE_NET_INSIDE "ip addr add 10.4.1.%u/24 dev eth0", pid, i + 1), 0);
+		assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "ip link set eth0 up", pid), 0);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		peer_stop(&hosts[i]);
+	return 0;
+}
+
+static void begin(bool ipv6, bool expects_line, unsigned timeout_ms)
+{
+	struct order order = { .listens = true, .ipv6 = ipv6, .expects_line = expects_line, .timeout_ms = timeout_ms };
+
+	assert_int_equal(peer_write(hosts[1].control, &order, sizeof(order)), 0);
+	assert_int_equal(peer_read(hosts[1].control, order.handle, sizeof(order.handle)), 0);
+	order.listens = false;
+	assert_int_equal(peer_write(hosts[0].control, &order, sizeof(order)), 0);
+}
+
+/* So many MESSAGES. */
+static void messages_pass(unsigned times)
+{
+	char byte;
+
+	for (unsigned i = 0; i < times; i++) {
+		assert_int_equal(peer_read(hosts[0].control, &byte, 1), 0);
+		assert_int_equal(byte, 'm');
+	}
+}
+
+static void read_answer(unsigned at, struct answer *ret)
+{
+	char byte;
+
+	do
+		assert_int_equal(peer_read(hosts[at].control, &byte, 1), 0);
+	while (byte == 'm');
+	assert_int_equal(peer_read(hosts[at].control, ret, sizeof(*ret)), 0);
+}
+
+static void end(struct answer *ret_a, int expected)
+{
+	struct answer b;
+
+	if (!expected)
+		peer_write(hosts[0].control, "e", 1);
+	read_answer(0, ret_a);
+	printf("a: %d, %u messages, the longest took %u ms, %.3g MB/s, %d streams left, %s\n", ret_a->result,
+	       ret_a->messages, ret_a->longest_ms, ret_a->Bps / 1e6, ret_a->left, ret_a->warning);
+	assert_int_equal(ret_a->result, expected);
+	read_answer(1, &b);
+	if (expected)
+		return;
+	assert_int_equal(b.result, 0);
+	assert_int_equal(b.messages, ret_a->messages);
+}
+
+static void expect_line(const struct answer *a, unsigned lost, unsigned works)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "packets of %u bytes from interface eth0 to host", lost);
+	assert_non_null(strstr(a->warning, line));
+	snprintf(line, sizeof(line), "are lost on the way, those of %u bytes arrive: ", works);
+	assert_non_null(strstr(a->warning, line));
+	assert_int_equal(a->warnings, 1);
+	assert_in_range(a->longest_ms, 0, SOON_MS * runtime_slow());
+}
+
+static void expect_none(const struct answer *a)
+{
+	assert_int_equal(a->left, 0);
+	assert_int_equal(a->warnings, 0);
+}
+
+/* -------- black holes -------- */
+
+static void from_the_start(unsigned mtu, bool ipv6, unsigned lost, unsigned works)
+{
+	struct answer a;
+
+	set_switch(mtu);
+	begin(ipv6, true, TIMEOUT_MS);
+	messages_pass(2);
+	end(&a, 0);
+	expect_line(&a, lost, works);
+	assert_true(a.left > 0);
+	/* Whatever comes later begins with what works. */
+	begin(ipv6, false, TIMEOUT_MS);
+	messages_pass(1);
+	end(&a, 0);
+	expect_none(&a);
+}
+
+static void in_mid_job(unsigned mtu, unsigned lost, unsigned works)
+{
+	struct answer a;
+
+	begin(false, true, TIMEOUT_MS);
+	messages_pass(1);
+	set_switch(mtu);
+	messages_pass(3);
+	end(&a, 0);
+	expect_line(&a, lost, works);
+}
+
+static void at_8900_from_the_start(void **state)
+{
+	(void)state;
+	from_the_start(8900, false, 9000, 8800);
+}
+
+static void at_4000_from_the_start(void **state)
+{
+	(void)state;
+	from_the_start(4000, false, 8800, 4000);
+}
+
+static void at_1500_from_the_start(void **state)
+{
+	(void)state;
+	from_the_start(1500, false, 4000, 1500);
+}
+
+static void at_1280_from_the_start(void **state)
+{
+	(void)state;
+	from_the_start(1280, false, 1500, 1280);
+}
+
+static void at_1280_from_the_start_over_ipv6(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		if (private_net_command(PRIVATE_NET_INSIDE "ip addr add fd00:4::%u/64 dev eth0 nodad",
+					(int)hosts[i].pid, i + 1))
+			skip(); /* a kernel without IPv6 */
+	from_the_start(1280, true, 1500, 1280);
+}
+
+static void at_8900_in_mid_job(void **state)
+{
+	(void)state;
+	in_mid_job(8900, 9000, 8800);
+}
+
+static void at_4000_in_mid_job(void **state)
+{
+	(void)state;
+	in_mid_job(4000, 8800, 4000);
+}
+
+static void at_1500_in_mid_job(void **state)
+{
+	(void)state;
+	in_mid_job(1500, 4000, 1500);
+}
+
+static void at_1280_in_mid_job(void **state)
+{
+	(void)state;
+	in_mid_job(1280, 1500, 1280);
+}
+
+/* No size gets through, and yet the peer is heard over streams that are dialled anew without end. */
+static void below_all_sizes_the_connection_ends_and_says_what_was_tried(void **state)
+{
+	struct answer a;
+
+	(void)state;
+	set_switch(1000);
+	begin(false, false, 6000);
+	end(&a, -EREMOTEIO);
+	assert_non_null(strstr(a.warning, "nothing sent to it has arrived for"));
+	assert_non_null(strstr(a.warning, "(TRIBUTARY_TIMEOUT), though it was heard"));
+	assert_non_null(strstr(a.warning, ", with packets of 9000 to 1280 bytes"));
+	assert_int_equal(a.warnings, 1);
+}
+
+/* -------- what is none -------- */
+
+/* Of what a sends to b. */
+static void lose(const char *which)
+{
+	if (private_net_command(PRIVATE_NET_INSIDE "iptables -w -F INPUT", (int)hosts[1].pid) ||
+	    private_net_command(PRIVATE_NET_INSIDE "iptables -w -A INPUT %s", (int)hosts[1].pid, which))
+		skip();
+}
+
+static void a_peer_that_is_stopped_is_none(void **state)
+{
+	struct answer a;
+
+	(void)state;
+	begin(false, false, TIMEOUT_MS);
+	messages_pass(1);
+	assert_int_equal(kill(hosts[1].pid, SIGSTOP), 0);
+	usleep(4000000);
+	assert_int_equal(kill(hosts[1].pid, SIGCONT), 0);
+	messages_pass(3);
+	end(&a, 0);
+	expect_none(&a);
+}
+
+static void plain_loss_is_none(void **state)
+{
+	struct answer a;
+
+	(void)state;
+	lose("-m statistic --mode random --probability 0.05 -j DROP");
+	begin(false, false, TIMEOUT_MS);
+	messages_pass(3);
+	end(&a, 0);
+	expect_none(&a);
+}
+
+static void a_way_that_loses_all_in_one_direction_for_a_while_is_none(void **state)
+{
+	struct answer a;
+
+	(void)state;
+	begin(false, false, TIMEOUT_MS);
+	messages_pass(1);
+	lose("-j DROP");
+	usleep(3000000);
+	lose("-j ACCEPT");
+	messages_pass(3);
+	end(&a, 0);
+	expect_none(&a);
+}
+
+static void a_link_that_is_down_for_a_while_is_none(void **state)
+{
+	struct answer a;
+
+	(void)state;
+	begin(false, false, TIMEOUT_MS);
+	messages_pass(1);
+	assert_int_equal(private_net_command("ip link set p1 down"), 0);
+	usleep(3000000);
+	assert_int_equal(private_net_command("ip link set p1 up"), 0);
+	messages_pass(3);
+	end(&a, 0);
+	expect_none(&a);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer_role roles[] = { { "host", host }, { NULL, NULL } };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(at_8900_from_the_start),
+		cmocka_unit_test(at_4000_from_the_start),
+		cmocka_unit_test(at_1500_from_the_start),
+		cmocka_unit_test(at_1280_from_the_start),
+		cmocka_unit_test(at_1280_from_the_start_over_ipv6),
+		cmocka_unit_test(at_8900_in_mid_job),
+		cmocka_unit_test(at_4000_in_mid_job),
+		cmocka_unit_test(at_1500_in_mid_job),
+		cmocka_unit_test(at_1280_in_mid_job),
+		cmocka_unit_test(below_all_sizes_the_connection_ends_and_says_what_was_tried),
+		cmocka_unit_test(a_peer_that_is_stopped_is_none),
+		cmocka_unit_test(plain_loss_is_none),
+		cmocka_unit_test(a_way_that_loses_all_in_one_direction_for_a_while_is_none),
+		cmocka_unit_test(a_link_that_is_down_for_a_while_is_none),
+	};
+
+	peer_main(argc, argv, roles, 120);
+	runtime_start("mtu_test", 60);
+	if (!private_net_enter_with_hosts()) {
+		printf("skipped: no network namespaces, or no iproute2 and nsenter\n");
+		return 77;
+	}
+	return parallel_run_group_tests(tests, setup, teardown);
+}
