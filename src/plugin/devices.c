@@ -142,13 +142,16 @@ static int same_carrier(const struct plugin_device *device, const struct carrier
 	return -1;
 }
 
-/* In place of a device that has gone: one that fewest use. -1: there is none. */
+/*
+ * In place of a device that has gone: of those that NCCL knows one that fewest use; a new one, whose network may lead
+ * elsewhere, only where no other is left. -1: there is none.
+ */
 static int other_carrier(const struct carriers *carriers)
 {
-	int best = -1;
+	int best = carriers->count - 1;
 
-	for (int i = 0; i < carriers->count; i++)
-		if (best < 0 || carriers->used[i] < carriers->used[best])
+	for (int i = carriers->count - 2; i >= 0; i--)
+		if (!carriers->used[best] || (carriers->used[i] && carriers->used[i] <= carriers->used[best]))
 			best = i;
 	return best;
 }

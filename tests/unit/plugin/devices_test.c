@@ -198,7 +198,7 @@ static void a_renamed_device_is_the_same(void **state)
 
 static void a_device_that_has_gone_is_served_by_another(void **state)
 {
-	const struct transport_properties gone = fake_transport.devices[1];
+	const struct transport_properties first = fake_transport.devices[0], gone = fake_transport.devices[1];
 	int members[] = { 0, 1 }, joined;
 
 	(void)state;
@@ -213,16 +213,23 @@ static void a_device_that_has_gone_is_served_by_another(void **state)
 	}
 	assert_non_null(strstr(log_lines()->warning, "network device fake1 has gone since NCCL was told of it: fake0"));
 	assert_int_equal(join(2, (int[]){ 1, 0 }, &joined), -EOPNOTSUPP);
-	/* One that no other needs comes before one that is in use. */
+	/* The network of a new one may lead elsewhere: where there is no other it is better than nothing. */
 	fake_transport.devices[1] = gone;
 	fake_transport.devices[1].name = "new";
 	fake_transport.devices[1].guid = 7;
 	fake_transport.physical_count = 2;
 	reopen();
 	assert_int_equal(refresh(), 0);
-	expect_served((int[]){ 0, 1, 2, -1 });
+	expect_served((int[]){ 0, 0, 0, -1 });
+	fake_transport.devices[0] = fake_transport.devices[1];
+	fake_transport.physical_count = 1;
+	reopen();
+	assert_int_equal(refresh(), 0);
+	expect_served((int[]){ 0, 0, 0, -1 });
 	/* And back. */
+	fake_transport.devices[0] = first;
 	fake_transport.devices[1] = gone;
+	fake_transport.physical_count = 2;
 	reopen();
 	assert_int_equal(refresh(), 0);
 	expect_served((int[]){ 0, 1, 2, -1 });
