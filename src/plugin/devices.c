@@ -172,9 +172,11 @@ static void serve_physical(struct plugin_devices *devices, struct carriers *carr
 {
 	int carrier[PLUGIN_MAX_DEVICES];
 
+	for (int i = 0; i < PLUGIN_MAX_DEVICES; i++)
+		carrier[i] = -1;
 	for (int by_name = 1; by_name >= 0; by_name--)
 		for (int i = 0; i < devices->physical_count; i++) {
-			if (!by_name && carrier[i] >= 0)
+			if (carrier[i] >= 0)
 				continue;
 			carrier[i] = same_carrier(devices->list[i], carriers, by_name);
 			if (carrier[i] >= 0)
@@ -216,7 +218,7 @@ static int join_again(struct plugin_devices *devices, const struct transport_ops
 	struct plugin_device *device = devices->list[i];
 	int members[PLUGIN_MAX_JOIN], index, r = 0;
 	int count = members_now(devices, device->properties.member_count, device->properties.members, members);
-	struct transport_properties now;
+	struct transport_properties now = { .name = NULL };
 
 	if (count > 1)
 		r = ops->device_join(transport, count, members, &index);
@@ -234,7 +236,7 @@ static int join_again(struct plugin_devices *devices, const struct transport_ops
 
 int plugin_devices_refresh(struct plugin_devices *devices, const struct transport_ops *ops, struct transport *transport)
 {
-	struct carriers carriers;
+	struct carriers carriers = { .count = 0 };
 	int r;
 
 	if (!devices->known)

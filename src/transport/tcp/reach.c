@@ -118,9 +118,7 @@ void tcp_reach_remedy(enum tcp_reach reach, const struct tcp_reach_facts *facts,
 		[TCP_REACH_CLOSED] = "See the log of the process there",
 		[TCP_REACH_STOPPED] = "See whether the process there is stopped, and its log",
 		[TCP_REACH_FOREIGN] = "Remove the proxy, or let TRIBUTARY_PORTS name free ports",
-		[TCP_REACH_SECRET] =
-			"The address must be one host's alone: let TRIBUTARY_IF name other interfaces. Or see the log "
-			"of the process that listened there",
+		[TCP_REACH_SECRET] = "Let TRIBUTARY_IF leave out an address that two hosts have, or see the log of the listening process",
 		[TCP_REACH_VERSION] = "Install the same release on both",
 	};
 

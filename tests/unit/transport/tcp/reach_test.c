@@ -87,9 +87,8 @@ static void each_has_its_line_with_place_and_remedy(void **state)
 		  "free ports" },
 		{ TCP_REACH_SECRET, 0,
 		  FROM_TO
-		  "what answers there does not know the secret: another process, or another host with that address. The "
-		  "address must be one host's alone: let TRIBUTARY_IF name other interfaces. Or see the log of the "
-		  "process that listened there" },
+		  "what answers there does not know the secret: another process, or another host with that address. Let "
+		  "TRIBUTARY_IF leave out an address that two hosts have, or see the log of the listening process" },
 		{ TCP_REACH_MTU, 0,
 		  FROM_TO
 		  "packets of 9000 bytes vanish on the way, those of 1500 pass. Set the MTU of the switches on the way to "
