@@ -99,13 +99,13 @@ static void one_error_names_both_hosts(const struct plugin_ops_log *log, const c
 static void a_listener_of_another_version(void **state)
 {
 	struct transport *transport = raw_opened();
-	struct tcp_wire_welcome welcome = { .status = TCP_WELCOME_VERSION, .host = "newer-host" };
-	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
+	struct tcp_wire_challenge challenge = { 0 };
+	uint8_t bytes[TCP_WIRE_CHALLENGE_BYTES];
 	struct plugin_ops_log log;
 	int r;
 
 	(void)state;
-	tcp_wire_welcome(CODEC_TO(bytes), &welcome);
+	tcp_wire_challenge(CODEC_TO(bytes), &challenge);
 	bytes[4] = TCP_WIRE_VERSION + 1;
 	r = connect_to_fake(transport, bytes, sizeof(bytes), "newer-host");
 	assert_true(r < 0 && r != -ETIMEDOUT);
@@ -176,6 +176,7 @@ static void a_greeting_of_another_version(void **state)
 	tcp_wire_hello(CODEC_TO(bytes), &hello);
 	bytes[4] = (uint8_t)(TCP_WIRE_VERSION + 1);
 	raw_put(fd, bytes, TCP_WIRE_HELLO_BYTES);
+	assert_int_equal(recv(fd, bytes, TCP_WIRE_CHALLENGE_BYTES, MSG_WAITALL), TCP_WIRE_CHALLENGE_BYTES);
 	assert_int_equal(recv(fd, bytes, sizeof(bytes), MSG_WAITALL), sizeof(bytes));
 	close(fd);
 	raw_real_peer_is_served(transport, &link);

@@ -58,7 +58,7 @@ static void raw_link_open(struct transport *transport, struct raw_link *link, ui
 	hello = raw_hello(&handle, random);
 	for (unsigned i = 0; i < STREAMS; i++) {
 		hello.stream = (uint8_t)i;
-		link->fds[i] = raw_stream(&address, &hello);
+		link->fds[i] = raw_stream(&address, &hello, handle.secret);
 	}
 	assert_int_equal(link_accept(&plugin_ops, link->listener, &link->receiver), 0);
 	link->other = posted(link, &link->other_byte, 1, OTHER_TAG);

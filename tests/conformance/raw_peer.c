@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -62,7 +63,6 @@ struct tcp_wire_hello raw_hello(const struct tcp_wire_handle *handle, uint64_t *
 		.host = "stranger",
 	};
 
-	memcpy(hello.secret, handle->secret, sizeof(hello.secret));
 	return hello;
 }
 
@@ -73,16 +73,37 @@ void raw_put(int fd, const void *bytes, size_t count)
 	(void)ignored; /* it may be closed already: that is what is asked for */
 }
 
-void raw_put_hello(int fd, const struct tcp_wire_hello *hello, size_t count)
+bool raw_prove_hello(int fd, const struct tcp_wire_hello *hello, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+		     uint8_t ret[static TCP_WIRE_HELLO_BYTES])
 {
-	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
+	struct pollfd readable = { .fd = fd, .events = POLLIN };
+	uint8_t bytes[TCP_WIRE_CHALLENGE_BYTES];
 	struct tcp_wire_hello copy = *hello;
+	struct tcp_wire_challenge challenge;
+	struct tcp_wire_nonces nonces;
 
-	tcp_wire_hello(CODEC_TO(bytes), &copy);
-	raw_put(fd, bytes, count);
+	if (poll(&readable, 1, 20000) != 1 || recv(fd, bytes, sizeof(bytes), MSG_WAITALL) != (ssize_t)sizeof(bytes))
+		return false;
+	assert_int_equal(tcp_wire_challenge(CODEC_FROM(bytes, sizeof(bytes)), &challenge), 0);
+	memset(nonces.connecting, 5, sizeof(nonces.connecting));
+	memcpy(nonces.accepting, challenge.nonce, sizeof(nonces.accepting));
+	memcpy(copy.nonce, nonces.connecting, sizeof(copy.nonce));
+	tcp_wire_hello(CODEC_TO(ret), &copy);
+	tcp_wire_prove(TCP_WIRE_CONNECTING, secret, &nonces, ret, TCP_WIRE_HELLO_BYTES);
+	return true;
 }
 
-int raw_stream(const struct sockaddr_in *address, const struct tcp_wire_hello *hello)
+void raw_put_hello(int fd, const struct tcp_wire_hello *hello, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+		   size_t count)
+{
+	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
+
+	if (raw_prove_hello(fd, hello, secret, bytes))
+		raw_put(fd, bytes, count);
+}
+
+int raw_stream(const struct sockaddr_in *address, const struct tcp_wire_hello *hello,
+	       const uint8_t secret[static TCP_WIRE_SECRET_BYTES])
 {
 	struct timeval patience = { .tv_sec = 20 };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
@@ -91,7 +112,7 @@ int raw_stream(const struct sockaddr_in *address, const struct tcp_wire_hello *h
 
 	assert_true(fd >= 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	raw_put_hello(fd, hello, TCP_WIRE_HELLO_BYTES);
+	raw_put_hello(fd, hello, secret, TCP_WIRE_HELLO_BYTES);
 	assert_int_equal(recv(fd, bytes, sizeof(bytes), MSG_WAITALL), sizeof(bytes));
 	assert_int_equal(tcp_wire_welcome(CODEC_FROM(bytes, TCP_WIRE_WELCOME_BYTES), &welcome), 0);
 	assert_int_equal(welcome.status, TCP_WELCOME_OK);

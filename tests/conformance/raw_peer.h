@@ -20,11 +20,16 @@ int raw_connect(const struct sockaddr_in *address, bool wait);
 struct tcp_wire_hello raw_hello(const struct tcp_wire_handle *handle, uint64_t *random);
 /* Sends; a socket that the other side has closed is fine. */
 void raw_put(int fd, const void *bytes, size_t count);
-/* The first `count` bytes of a greeting. */
-void raw_put_hello(int fd, const struct tcp_wire_hello *hello, size_t count);
+/* The first `count` bytes of what an honest sender that has the secret says once it is challenged. */
+void raw_put_hello(int fd, const struct tcp_wire_hello *hello, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+		   size_t count);
+/* What is put there; false: the other side has closed. */
+bool raw_prove_hello(int fd, const struct tcp_wire_hello *hello, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+		     uint8_t ret[static TCP_WIRE_HELLO_BYTES]);
 
 /* Connects, greets, and has read the answer. */
-int raw_stream(const struct sockaddr_in *address, const struct tcp_wire_hello *hello);
+int raw_stream(const struct sockaddr_in *address, const struct tcp_wire_hello *hello,
+	       const uint8_t secret[static TCP_WIRE_SECRET_BYTES]);
 
 /* The plugin's newest table, its log emptied. */
 struct transport *raw_opened(void);

@@ -64,8 +64,11 @@ static void has_the_wrong_secret(int fd, const struct tcp_wire_handle *handle, u
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
-	hello.secret[random_below(random, sizeof(hello.secret))] ^= (uint8_t)(1 + random_below(random, 255));
-	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
+	uint8_t secret[TCP_WIRE_SECRET_BYTES];
+
+	memcpy(secret, handle->secret, sizeof(secret));
+	secret[random_below(random, sizeof(secret))] ^= (uint8_t)(1 + random_below(random, 255));
+	raw_put_hello(fd, &hello, secret, TCP_WIRE_HELLO_BYTES);
 }
 
 static void wants_another_listener(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
@@ -73,7 +76,7 @@ static void wants_another_listener(int fd, const struct tcp_wire_handle *handle,
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
 	hello.listener_id += 1 + (uint32_t)random_below(random, 1000);
-	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
+	raw_put_hello(fd, &hello, handle->secret, TCP_WIRE_HELLO_BYTES);
 }
 
 static void speaks_another_version(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
@@ -86,11 +89,34 @@ static void speaks_another_version(int fd, const struct tcp_wire_handle *handle,
 	raw_put(fd, bytes, sizeof(bytes));
 }
 
+/* What an honest peer said to another socket, which it saw: the challenge there was another one. */
+static void replays_a_greeting(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
+{
+	static uint8_t overheard[TCP_WIRE_HELLO_BYTES];
+	struct tcp_wire_hello hello = raw_hello(handle, random);
+	uint8_t own[TCP_WIRE_HELLO_BYTES];
+
+	if (!raw_prove_hello(fd, &hello, handle->secret, own))
+		return;
+	raw_put(fd, overheard, sizeof(overheard)); /* the first time: nothing at all */
+	memcpy(overheard, own, sizeof(own));
+}
+
+/* A challenge as the answer to a challenge. */
+static void returns_what_it_was_sent(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
+{
+	uint8_t bytes[TCP_WIRE_HELLO_BYTES] = { 0 };
+
+	(void)handle, (void)random;
+	if (recv(fd, bytes, TCP_WIRE_CHALLENGE_BYTES, MSG_WAITALL) == TCP_WIRE_CHALLENGE_BYTES)
+		raw_put(fd, bytes, sizeof(bytes));
+}
+
 static void stops_in_its_greeting(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
-	raw_put_hello(fd, &hello, random_below(random, TCP_WIRE_HELLO_BYTES));
+	raw_put_hello(fd, &hello, handle->secret, 1 + random_below(random, TCP_WIRE_HELLO_BYTES - 1));
 }
 
 /* It knows the secret; of its two streams only one ever comes. */
@@ -98,7 +124,7 @@ static void stops_after_one_stream(int fd, const struct tcp_wire_handle *handle,
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
-	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
+	raw_put_hello(fd, &hello, handle->secret, TCP_WIRE_HELLO_BYTES);
 }
 
 struct stranger_kind {
@@ -118,6 +144,8 @@ static const struct stranger_kind kinds[] = {
 	{ "wrong secret", has_the_wrong_secret, true },
 	{ "another listener", wants_another_listener, true },
 	{ "stops in its greeting", stops_in_its_greeting, true },
+	{ "replays a greeting", replays_a_greeting, true },
+	{ "returns what it was sent", returns_what_it_was_sent, true },
 	{ "wrong secret, leaves", has_the_wrong_secret, false },
 	{ "another listener, leaves", wants_another_listener, false },
 	{ "leaves in its greeting", stops_in_its_greeting, false },
@@ -311,7 +339,7 @@ static void nonsense_harms_nobody_else(void **state)
 
 		for (unsigned i = 0; i < 2; i++) {
 			hello.stream = (uint8_t)i;
-			fds[i] = raw_stream(&address, &hello);
+			fds[i] = raw_stream(&address, &hello, handle.secret);
 		}
 		assert_int_equal(link_accept(&plugin_ops, link.listener, &receiver), 0);
 		r = plugin_ops.receive(receiver, 1, &data, &bytes, &tag, &registration, &request);

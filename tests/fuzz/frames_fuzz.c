@@ -82,7 +82,7 @@ static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_
 	struct tcp_transport *transport = transport_get();
 
 	memset(bench, 0, sizeof(*bench));
-	fuzz_must(tcp_connection_new(transport, role, 0, STREAMS, active_count, &bench->connection) == 0);
+	fuzz_must(tcp_connection_new(transport, role, 0, 0, STREAMS, active_count, &bench->connection) == 0);
 	if (role == TCP_SENDER && unscheduled)
 		tcp_sender_may_begin(bench->connection, PACE_FLIGHT_LEAST_BYTES);
 	bench->next_message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE;

@@ -23,12 +23,15 @@ static void handle(const uint8_t *bytes)
 	fuzz_must_be_text(first.host, sizeof(first.host));
 	address(&first.address);
 	fuzz_must(first.rail_count >= 1 && first.rail_count <= TCP_WIRE_RAILS_MAX);
+	fuzz_must(first.way_count < TCP_WIRE_HANDLE_WAYS_MAX);
+	for (unsigned i = 0; i < first.way_count; i++)
+		address(&first.ways[i]);
 	tcp_wire_handle(CODEC_TO(again), &first);
 	tcp_wire_put_cookie(again, 0x1122334455667788ULL);
 	fuzz_must(tcp_wire_get_cookie(again) == 0x1122334455667788ULL);
 	fuzz_must(tcp_wire_handle(CODEC_FROM(again, TCP_WIRE_HANDLE_BYTES), &second) == 0);
 	fuzz_must(!memcmp(first.secret, second.secret, sizeof(first.secret)) && !strcmp(first.host, second.host));
-	fuzz_must(first.listener_id == second.listener_id && first.process_id == second.process_id &&
+	fuzz_must(first.listener_id == second.listener_id && first.way_count == second.way_count &&
 		  first.host_id == second.host_id && first.address.port == second.address.port);
 }
 
@@ -58,8 +61,9 @@ static void welcome(const uint8_t *bytes)
 		return;
 	fuzz_must_be_text(first.host, sizeof(first.host));
 	fuzz_must(first.status < TCP_WELCOME_COUNT && first.rail_count <= TCP_WIRE_RAILS_MAX);
-	for (unsigned i = 0; i < first.rail_count; i++)
-		address(&first.rails[i]);
+	fuzz_must(first.rail_count <= first.way_count && first.way_count <= TCP_WIRE_WAYS_MAX);
+	for (unsigned i = 0; i < first.way_count; i++)
+		address(&first.ways[i]);
 	tcp_wire_welcome(CODEC_TO(again), &first);
 	fuzz_must(tcp_wire_welcome(CODEC_FROM(again, TCP_WIRE_WELCOME_BYTES), &second) == 0);
 	fuzz_must(first.connection_id == second.connection_id && first.status == second.status &&
@@ -90,6 +94,7 @@ static void with_right_sums(const uint8_t *bytes)
 	uint8_t encoded[TCP_WIRE_WELCOME_BYTES];
 
 	memcpy(&some_handle, bytes, sizeof(some_handle));
+	some_handle.way_count %= TCP_WIRE_HANDLE_WAYS_MAX;
 	tcp_wire_handle(CODEC_TO(encoded), &some_handle);
 	handle(encoded);
 	memcpy(&some_hello, bytes, sizeof(some_hello));

@@ -179,7 +179,7 @@ static json_t *listen_on(struct check_worker *worker, size_t i, const uint8_t to
 	getnameinfo((const struct sockaddr *)&at->address, at->address_bytes, address, sizeof(address), NULL, 0,
 		    NI_NUMERICHOST);
 	address[strcspn(address, "%")] = '\0';
-	r = tcp_socket_listen(at, false, worker->params.port_low, worker->params.port_high, &port, &fd);
+	r = tcp_socket_listen(at, &at->address, false, 0, worker->params.port_low, worker->params.port_high, &port, &fd);
 	if (r == 0)
 		r = clusterprobe_receiver_start(fd, &worker->receivers[i]);
 	if (r == 0)

@@ -142,12 +142,12 @@ static int tie(const struct probe *probe, const struct tcp_interface *interface)
 		return -ENETUNREACH;
 	if (interface->index <= 0 || interface->address_only ||
 	    (!tcp_route_find(&probe->peer, &interface->address, 0, &index) && index == interface->index))
-		return tcp_route_bind_address(probe->fd, interface);
+		return tcp_route_bind_address(probe->fd, &interface->address);
 	r = tcp_route_find(&probe->peer, &interface->address, interface->index, &index);
 	if (r == -ENETUNREACH)
 		return r;
 	r = tcp_route_bind_device(probe->fd, interface);
-	return r < 0 ? r : tcp_route_bind_address(probe->fd, interface);
+	return r < 0 ? r : tcp_route_bind_address(probe->fd, &interface->address);
 }
 
 static void start(struct probes *probes, struct probe *probe)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The accepting side: one listening socket an interface, shared by all listeners of the process. What connects has to
- * say hello with a listener's or a connection's secret before it costs more than a small slot; when the slots are full
- * the one that has said nothing for the longest makes room, so unauthenticated peers cannot keep the real one out.
+ * show that it has a listener's or a connection's secret before it costs more than a small slot; when the slots are full
+ * the one that has said nothing for the longest, and for a while, makes room: unauthenticated peers cannot keep the real one out.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,53 +15,123 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REJECTED_SAY_NS       (60 * NS_PER_S)
 #define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
+#define SILENT_NS             (100 * NS_PER_MS) /* what a peer has for its greeting while others wait for its slot */
 enum { ACCEPTS_AT_ONCE = 256, HALF_JOINED_MAX = 64 };
 
-static int tcp_acceptor_get(struct tcp_transport *transport, int index, struct tcp_acceptor **ret)
+/* A peer whose HELLO is here. */
+struct tcp_greeted {
+	const struct tcp_acceptor *acceptor;
+	const struct tcp_pending *pending;
+	struct tcp_wire_hello hello;
+	struct tcp_wire_nonces nonces;
+	const uint8_t *secret; /* that it has shown to have; NULL: none */
+};
+
+/* Three of each interface: of its address, of that tied to it, and of its address of the other family. */
+enum bank { BANK_ADDRESS, BANK_TIED, BANK_OTHER };
+
+static int acceptor_new(struct tcp_transport *transport, int interface, int bank, uint16_t wished_port)
 {
-	struct tcp_acceptor *acceptor = transport->acceptors[index];
-	const struct tcp_interface *interface = &transport->interfaces[index % TCP_INTERFACE_MAX];
-	bool tied = index >= TCP_INTERFACE_MAX;
+	const struct tcp_interface *at = &transport->interfaces[interface];
+	struct tcp_acceptor *acceptor = sys_zalloc(sizeof(*acceptor));
 	int r;
 
-	if (!acceptor) {
-		acceptor = sys_zalloc(sizeof(*acceptor));
-		if (!acceptor)
-			return -ENOMEM;
-		r = tcp_socket_listen(interface, tied, transport->params->port_low, transport->params->port_high,
-				      &acceptor->port, &acceptor->fd);
-		if (r < 0) {
-			if (!tied)
-				log_warn("cannot listen on interface %s, ports %u to %u (TRIBUTARY_PORTS; 0: any): %s",
-					 interface->name, transport->params->port_low, transport->params->port_high,
-					 strerror(-r));
-			sys_free(acceptor);
-			return r;
-		}
-		transport->acceptors[index] = acceptor;
+	if (!acceptor)
+		return -ENOMEM;
+	r = tcp_socket_listen(at, bank == BANK_OTHER ? &at->other : &at->address, bank == BANK_TIED, wished_port,
+			      transport->params->port_low, transport->params->port_high, &acceptor->port, &acceptor->fd);
+	if (r < 0) {
+		sys_free(acceptor);
+		return r;
 	}
-	*ret = acceptor;
+	acceptor->interface = interface;
+	transport->acceptors[bank * TCP_INTERFACE_MAX + interface] = acceptor;
 	return 0;
 }
 
-int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret)
+static struct tcp_acceptor *acceptor_of(const struct tcp_transport *transport, int interface, int bank)
 {
-	struct tcp_acceptor *acceptor, *tied;
-	bool first = !transport->acceptors[interface];
-	int r = tcp_acceptor_get(transport, interface, &acceptor);
+	return transport->acceptors[bank * TCP_INTERFACE_MAX + interface];
+}
 
-	if (r < 0)
+static void listen_more(struct tcp_transport *transport, int interface)
+{
+	const struct tcp_interface *at = &transport->interfaces[interface];
+
+	/* Not allowed, or no port is left: the first socket takes everything. */
+	if (tcp_pin_is_needed(at))
+		(void)acceptor_new(transport, interface, BANK_TIED, 0);
+	if (at->other_bytes)
+		(void)acceptor_new(transport, interface, BANK_OTHER, transport->port);
+}
+
+static int listen_at(struct tcp_transport *transport, int interface)
+{
+	struct tcp_acceptor *acceptor = acceptor_of(transport, interface, BANK_ADDRESS);
+	int r = acceptor ? 0 : acceptor_new(transport, interface, BANK_ADDRESS, transport->port);
+
+	if (r < 0 || acceptor)
 		return r;
-	tcp_socket_wire_address(&transport->interfaces[interface].address, acceptor->port, ret);
-	tied = transport->acceptors[TCP_INTERFACE_MAX + interface];
-	if (first && tcp_pin_is_needed(&transport->interfaces[interface]) &&
-	    tcp_acceptor_get(transport, TCP_INTERFACE_MAX + interface, &tied) < 0)
-		tied = NULL; /* not allowed, or no port is left: the other socket takes everything */
-	ret->tied_port = tied ? tied->port : 0;
+	if (!transport->port)
+		transport->port = acceptor_of(transport, interface, BANK_ADDRESS)->port;
+	listen_more(transport, interface);
 	return 0;
+}
+
+int tcp_acceptor_listen(struct tcp_transport *transport, int device)
+{
+	const struct transport_device *rails = &transport->devices.list[device];
+
+	for (unsigned i = 0; i < rails->rail_count; i++) {
+		const int interface = rails->members[i];
+		int r = listen_at(transport, interface);
+
+		if (r < 0) {
+			log_warn("cannot listen on interface %s, ports %u to %u (TRIBUTARY_PORTS; 0: any): %s",
+				 transport->interfaces[interface].name, transport->params->port_low,
+				 transport->params->port_high, strerror(-r));
+			return r;
+		}
+	}
+	for (size_t i = 0; i < transport->interface_count; i++)
+		(void)listen_at(transport, (int)i); /* what is down now is no way for anybody */
+	return 0;
+}
+
+static bool address_of(const struct tcp_transport *transport, int interface, bool other, struct tcp_wire_address *ret)
+{
+	const struct tcp_interface *at = &transport->interfaces[interface];
+	const struct tcp_acceptor *acceptor = acceptor_of(transport, interface, other ? BANK_OTHER : BANK_ADDRESS);
+	const struct tcp_acceptor *tied = acceptor_of(transport, interface, BANK_TIED);
+
+	if (!acceptor || !tcp_way_address(at, (other ? at->other : at->address).ss_family == AF_INET6 ? 6 : 4, ret))
+		return false;
+	ret->port = acceptor->port;
+	ret->tied_port = tied && !other ? tied->port : 0;
+	return true;
+}
+
+unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
+			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX])
+{
+	const struct transport_device *rails = &transport->devices.list[device];
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < rails->rail_count; i++)
+		count += address_of(transport, rails->members[i], false, &ret[count]);
+	for (int other = 0; other < 2; other++)
+		for (size_t i = 0; i < transport->interface_count && count < TCP_WIRE_WAYS_MAX; i++) {
+			bool listed = false;
+
+			for (unsigned k = 0; k < rails->rail_count; k++)
+				listed |= !other && rails->members[k] == (int)i;
+			count += !listed && address_of(transport, (int)i, other, &ret[count]);
+		}
+	return count;
 }
 
 void tcp_acceptor_free(struct tcp_acceptor *acceptor)
@@ -148,44 +218,52 @@ void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns)
 }
 
 /* device -1: a refusal. */
-static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp_welcome status, uint64_t connection_id,
+static bool answer(struct tcp_transport *transport, const struct tcp_greeted *greeted, int device, enum tcp_welcome status,
 		   uint64_t unscheduled_bytes)
 {
 	struct tcp_wire_welcome welcome = { .status = (uint8_t)status,
-					    .connection_id = connection_id,
+					    .process_id = (uint32_t)getpid(),
+					    .connection_id = greeted->hello.connection_id,
 					    .eager_window_bytes = TCP_EAGER_WINDOW,
 					    .unscheduled_bytes = (uint32_t)unscheduled_bytes };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 
 	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
-	for (unsigned i = 0; device >= 0 && i < transport->devices.list[device].rail_count; i++) {
-		int interface = transport->devices.list[device].members[i];
-
-		if (tcp_acceptor_address(transport, interface, &welcome.rails[welcome.rail_count++]) < 0)
-			return false;
+	if (device >= 0) {
+		welcome.way_count = (uint8_t)tcp_acceptor_ways(transport, device, welcome.ways);
+		welcome.rail_count = (uint8_t)transport->devices.list[device].rail_count;
 	}
 	tcp_wire_welcome(CODEC_TO(bytes), &welcome);
-	/* The first bytes into an empty socket: it takes all of them or is broken. */
-	return sys_send(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes);
+	if (greeted->secret)
+		tcp_wire_prove(TCP_WIRE_ACCEPTING, greeted->secret, &greeted->nonces, bytes, sizeof(bytes));
+	/* Few bytes into an empty socket: it takes all of them or is broken. */
+	return sys_send(greeted->pending->fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes);
 }
 
-static struct tcp_connection *find_connection(struct tcp_transport *transport, const struct tcp_wire_hello *hello)
+static bool has_secret(const struct tcp_greeted *greeted, const uint8_t secret[static TCP_WIRE_SECRET_BYTES])
 {
+	return tcp_wire_is_proven(TCP_WIRE_CONNECTING, secret, &greeted->nonces, greeted->pending->bytes,
+				   TCP_WIRE_HELLO_BYTES);
+}
+
+static struct tcp_connection *find_connection(struct tcp_transport *transport, const struct tcp_greeted *greeted)
+{
+	const struct tcp_wire_hello *hello = &greeted->hello;
+
 	for (struct tcp_connection *connection = LIST_FIRST(&transport->connections); connection;
 	     connection = LIST_NEXT(connection, link))
 		if (connection->role == TCP_RECEIVER && connection->id == hello->connection_id &&
 		    (!hello->listener_id || connection->listener_id == hello->listener_id) &&
-		    tcp_bytes_equal(connection->secret, hello->secret, TCP_WIRE_SECRET_BYTES))
+		    has_secret(greeted, connection->secret))
 			return connection;
 	return NULL;
 }
 
-static struct tcp_listener *find_listener(struct tcp_transport *transport, const struct tcp_wire_hello *hello)
+static struct tcp_listener *find_listener(struct tcp_transport *transport, const struct tcp_greeted *greeted)
 {
 	for (struct tcp_listener *listener = LIST_FIRST(&transport->listeners); listener;
 	     listener = LIST_NEXT(listener, link))
-		if (listener->id == hello->listener_id &&
-		    tcp_bytes_equal(listener->secret, hello->secret, TCP_WIRE_SECRET_BYTES))
+		if (listener->id == greeted->hello.listener_id && has_secret(greeted, listener->secret))
 			return listener;
 	return NULL;
 }
@@ -204,10 +282,21 @@ static uint64_t source_of(const struct tcp_wire_hello *hello, const struct socka
 	return hash_bytes(hello->host_id, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
 }
 
-static int connection_begin(struct tcp_transport *transport, struct tcp_listener *listener,
-			    const struct tcp_wire_hello *hello, const struct sockaddr_storage *peer,
-			    struct tcp_connection **ret)
+/* The port that it came in through carries it, also where it is no port of the listener's device. */
+static int carrier_of(const struct tcp_transport *transport, int device, int interface)
 {
+	const struct transport_device *listed = &transport->devices.list[device];
+
+	for (unsigned i = 0; i < listed->rail_count; i++)
+		if (listed->members[i] == interface)
+			return device;
+	return transport->devices.list[interface].pace ? interface : device;
+}
+
+static int connection_begin(struct tcp_transport *transport, struct tcp_listener *listener,
+			    const struct tcp_greeted *greeted, struct tcp_connection **ret)
+{
+	const struct tcp_wire_hello *hello = &greeted->hello;
 	struct tcp_connection *connection;
 	unsigned half_joined = 0;
 	int r;
@@ -216,8 +305,9 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 		half_joined += connection->listener == listener;
 	if (half_joined >= HALF_JOINED_MAX)
 		return -EBUSY;
-	r = tcp_connection_new(transport, TCP_RECEIVER, listener->device, hello->stream_count, hello->active_count,
-			       &connection);
+	r = tcp_connection_new(transport, TCP_RECEIVER, listener->device,
+			       carrier_of(transport, listener->device, greeted->acceptor->interface), hello->stream_count,
+			       hello->active_count, &connection);
 	if (r < 0)
 		return r;
 	connection->id = hello->connection_id;
@@ -225,7 +315,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	connection->listener = listener;
 	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
-	connection->r.sender.host = source_of(hello, peer);
+	connection->r.sender.host = source_of(hello, &greeted->pending->peer);
 	connection->r.sender.host += !connection->r.sender.host; /* 0 has not joined, and the peer says what it likes */
 	pace_join(connection->r.pace, &connection->r.sender);
 	if (hello->host_id == transport->host_id)
@@ -236,10 +326,13 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	return 0;
 }
 
-/* A stream of a connection whose streams are still coming in. Takes fd, unless an error is returned. */
-static int join(struct tcp_transport *transport, struct tcp_connection *connection, const struct tcp_wire_hello *hello,
-		int fd, const struct sockaddr_storage *peer, uint64_t now_ns)
+/* A stream of a connection whose streams are still coming in. Takes the socket, unless an error is returned. */
+static int join(struct tcp_transport *transport, struct tcp_connection *connection, const struct tcp_greeted *greeted,
+		uint64_t now_ns)
 {
+	const struct tcp_wire_hello *hello = &greeted->hello;
+	const struct sockaddr_storage *peer = &greeted->pending->peer;
+	const int fd = greeted->pending->fd;
 	struct tcp_stream *stream;
 	uint64_t unscheduled_bytes;
 
@@ -256,7 +349,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	if (hello->stream + 1U ==
 	    connection->stream_count) /* whose welcome the sender goes by: need not be said again */
 		connection->r.unscheduled_told = unscheduled_bytes;
-	if (!answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id, unscheduled_bytes))
+	if (!answer(transport, greeted, connection->device, TCP_WELCOME_OK, unscheduled_bytes))
 		return -ECONNRESET;
 	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 	tcp_pin_accepted(transport, fd, hello, peer);
@@ -273,9 +366,12 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	return 0;
 }
 
-static int rejoin(struct tcp_transport *transport, struct tcp_connection *connection,
-		  const struct tcp_wire_hello *hello, int fd, const struct sockaddr_storage *peer, uint64_t now_ns)
+static int rejoin(struct tcp_transport *transport, struct tcp_connection *connection, const struct tcp_greeted *greeted,
+		  uint64_t now_ns)
 {
+	const struct tcp_wire_hello *hello = &greeted->hello;
+	const struct sockaddr_storage *peer = &greeted->pending->peer;
+	const int fd = greeted->pending->fd;
 	int r;
 
 	pthread_mutex_lock(&connection->lock);
@@ -293,7 +389,7 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 		r = -EAGAIN; /* the sender dials again */
 	}
 	if (r == 0)
-		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id, 0) ? 0 : -ECONNRESET;
+		r = answer(transport, greeted, connection->device, TCP_WELCOME_OK, 0) ? 0 : -ECONNRESET;
 	if (r == 0) {
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 		tcp_pin_accepted(transport, fd, hello, peer);
@@ -307,54 +403,60 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 
 /* Of a connection whose streams are still coming in; NULL: of a new one. True: the socket has found its connection. */
 static bool new_stream_arrived(struct tcp_transport *transport, struct tcp_connection *connection,
-			       const struct tcp_wire_hello *hello, struct tcp_pending *pending, uint64_t now_ns)
+			       struct tcp_greeted *greeted, uint64_t now_ns)
 {
 	struct tcp_listener *listener;
 	int r;
 
-	listener = find_listener(transport, hello);
+	listener = find_listener(transport, greeted);
 	if (!listener) {
-		reject(transport, &pending->peer, "did not prove the secret of a listener", now_ns);
-		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello->connection_id, 0);
+		reject(transport, &greeted->pending->peer, "did not prove the secret of a listener", now_ns);
+		answer(transport, greeted, -1, TCP_WELCOME_SECRET, 0);
 		return false;
 	}
+	greeted->secret = listener->secret;
 	if (!connection) {
-		r = connection_begin(transport, listener, hello, &pending->peer, &connection);
+		r = connection_begin(transport, listener, greeted, &connection);
 		if (r < 0) {
-			answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello->connection_id, 0);
+			answer(transport, greeted, -1, TCP_WELCOME_FULL, 0);
 			return false;
 		}
 	}
-	return join(transport, connection, hello, pending->fd, &pending->peer, now_ns) == 0;
+	return join(transport, connection, greeted, now_ns) == 0;
 }
 
 /* A whole hello is here. True: the socket has found its connection. */
-static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *pending, uint64_t now_ns)
+static bool hello_arrived(struct tcp_transport *transport, const struct tcp_acceptor *acceptor,
+			  const struct tcp_pending *pending, uint64_t now_ns)
 {
-	struct tcp_wire_hello hello;
+	struct tcp_greeted greeted = { .acceptor = acceptor, .pending = pending };
 	struct tcp_connection *connection;
-	int r = tcp_wire_hello(CODEC_FROM(pending->bytes, TCP_WIRE_HELLO_BYTES), &hello);
+	int r = tcp_wire_hello(CODEC_FROM(pending->bytes, TCP_WIRE_HELLO_BYTES), &greeted.hello);
 
 	if (r == -EPROTO) {
 		reject_version(transport, &pending->peer, now_ns);
-		answer(transport, pending->fd, -1, TCP_WELCOME_VERSION, 0, 0);
+		answer(transport, &greeted, -1, TCP_WELCOME_VERSION, 0);
 		return false;
 	}
 	if (r < 0) {
 		reject(transport, &pending->peer, "did not speak Tributary's protocol", now_ns);
 		return false;
 	}
-	connection = find_connection(transport, &hello);
+	memcpy(greeted.nonces.accepting, pending->nonce, TCP_WIRE_NONCE_BYTES);
+	memcpy(greeted.nonces.connecting, greeted.hello.nonce, TCP_WIRE_NONCE_BYTES);
+	connection = find_connection(transport, &greeted);
+	if (connection)
+		greeted.secret = connection->secret;
 	if (connection && connection->joined_count == connection->stream_count)
-		r = rejoin(transport, connection, &hello, pending->fd, &pending->peer, now_ns);
-	else if (!hello.listener_id)
+		r = rejoin(transport, connection, &greeted, now_ns);
+	else if (!greeted.hello.listener_id)
 		r = -EREMOTEIO; /* of a connection that has ended here */
 	else
-		return new_stream_arrived(transport, connection, &hello, pending, now_ns);
+		return new_stream_arrived(transport, connection, &greeted, now_ns);
 	if (r == -EREMOTEIO)
-		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello.connection_id, 0);
+		answer(transport, &greeted, -1, TCP_WELCOME_SECRET, 0);
 	else if (r == -EMFILE || r == -ENOMEM)
-		answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello.connection_id, 0);
+		answer(transport, &greeted, -1, TCP_WELCOME_FULL, 0);
 	return r == 0;
 }
 
@@ -374,13 +476,26 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *a
 		pending->count += (size_t)got;
 		if (pending->count < sizeof(pending->bytes))
 			return false;
-		if (hello_arrived(transport, pending, now_ns))
+		if (hello_arrived(transport, acceptor, pending, now_ns))
 			pending->fd = -1; /* it belongs to a stream now */
-	} else {
+	} else if (pending->count) { /* else it found a better way */
 		reject(transport, &pending->peer, "left without a greeting", now_ns);
 	}
 	pending_drop(acceptor, index);
 	return true;
+}
+
+/* False: it is not worth a slot. */
+static bool challenge(struct tcp_pending *pending)
+{
+	struct tcp_wire_challenge challenge;
+	uint8_t bytes[TCP_WIRE_CHALLENGE_BYTES];
+
+	if (tcp_socket_random(challenge.nonce, sizeof(challenge.nonce)) < 0)
+		return false;
+	memcpy(pending->nonce, challenge.nonce, sizeof(pending->nonce));
+	tcp_wire_challenge(CODEC_TO(bytes), &challenge);
+	return sys_send(pending->fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes);
 }
 
 /* Without a free descriptor accept() fails even if no peer has connected. */
@@ -391,9 +506,19 @@ static bool has_peer_waiting(const struct tcp_acceptor *acceptor)
 	return poll(&fd, 1, 0) > 0;
 }
 
+bool tcp_acceptor_has_room(const struct tcp_acceptor *acceptor, uint64_t now_ns)
+{
+	return now_ns >= acceptor->paused_until_ns &&
+	       (acceptor->pending_count < TCP_PENDING_MAX ||
+		clock_elapsed_ns(acceptor->pending[0].since_ns, now_ns) >= SILENT_NS);
+}
+
 void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < ACCEPTS_AT_ONCE && now_ns >= acceptor->paused_until_ns; i++) {
+	for (unsigned i = 0; i < acceptor->pending_count;)
+		if (!pending_step(transport, acceptor, i, now_ns))
+			i++;
+	for (unsigned i = 0; i < ACCEPTS_AT_ONCE && tcp_acceptor_has_room(acceptor, now_ns); i++) {
 		struct tcp_pending *pending;
 		struct sockaddr_storage peer;
 		socklen_t bytes = sizeof(peer);
@@ -420,9 +545,8 @@ void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor 
 		pending->fd = fd;
 		pending->peer = peer;
 		pending->since_ns = now_ns;
-		pending_step(transport, acceptor, acceptor->pending_count - 1, now_ns);
+		if (challenge(pending))
+			continue; /* nothing can have come yet that is worth a call */
+		pending_drop(acceptor, acceptor->pending_count - 1);
 	}
-	for (unsigned i = 0; i < acceptor->pending_count;)
-		if (!pending_step(transport, acceptor, i, now_ns))
-			i++;
 }

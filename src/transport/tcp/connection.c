@@ -12,8 +12,8 @@ size_t tcp_eager_most(const struct tcp_transport *transport)
 	return min_u64(transport->params->eager_bytes, TCP_EAGER_WINDOW / 4);
 }
 
-int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
-		       unsigned active_count, struct tcp_connection **ret)
+int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, int carrier,
+		       unsigned stream_count, unsigned active_count, struct tcp_connection **ret)
 {
 	struct tcp_connection *connection = sys_zalloc(sizeof(*connection));
 	int r;
@@ -25,6 +25,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->role = role;
 	TAILQ_INIT(&connection->open);
 	connection->device = device;
+	connection->carrier = carrier;
 	connection->stream_count = stream_count;
 	connection->stream_capacity = (unsigned)max_u64(stream_count, TCP_STREAMS_GROWN);
 	connection->several = active_count > 1;
@@ -51,9 +52,9 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	if (r < 0)
 		goto fail;
 	if (role == TCP_RECEIVER)
-		connection->r.pace = transport->devices.list[device].pace;
+		connection->r.pace = transport->devices.list[carrier].pace;
 	else
-		connection->s.pace = transport->devices.list[device].pace;
+		connection->s.pace = transport->devices.list[carrier].pace;
 	*ret = connection;
 	return 0;
 fail:

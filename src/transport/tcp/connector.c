@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The connecting side. Each stream is dialled by a small state table; a connection stands when all of them do. One step
- * a call, nothing blocks.
- */
+/* The connecting side: a connection stands when all its streams do. One step a call, nothing blocks. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -15,175 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DIAL_RETRY_NS   (50 * NS_PER_MS)
 #define REDIAL_LIMIT_NS (2 * NS_PER_S)
-enum {
-	DIAL_REFUSED_MAX = 20, /* a second of refusals: nobody listens there any more, or a firewall says so */
-	LAST_REFUSED_MAX = 3,  /* the same of a peer whose last stream was lost: its process has ended */
-};
-
-/* Puts the socket off and tries again a little later. Some refusals are only a full backlog. */
-static int dial_again(struct tcp_transport *transport, struct tcp_dial *dial, int error, uint64_t now_ns)
-{
-	const uint64_t replace_ns = params_replace_ns(transport->params->timeout_ns);
-
-	sys_close_socket(&dial->fd);
-	if (dial->state >= TCP_DIAL_HELLO) {
-		dial->hello.epoch++; /* the other side may have taken the last one: only its answer was lost */
-		dial->next_pin_ns = now_ns + replace_ns / TCP_PIN_TRIES; /* this way leads there */
-	}
-	dial->state = TCP_DIAL_START;
-	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
-	dial->last_error = error;
-	if (tcp_pin_give_up(dial, error, replace_ns, now_ns))
-		return 0;
-	if (error == -ECONNREFUSED && ++dial->refused >= DIAL_REFUSED_MAX)
-		return error;
-	return 0;
-}
-
-static int dial_start(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
-{
-	int r;
-
-	if (now_ns < dial->retry_at_ns)
-		return 0;
-	dial->fd = sys_socket(dial->peer.ss_family, SOCK_STREAM, 0);
-	if (dial->fd < 0)
-		return dial->fd;
-	tcp_socket_tune(dial->fd, dial->peer.ss_family, transport->timeout_ns, dial->traffic_class);
-	tcp_mtu_dial(transport, dial);
-	tcp_pin_dial(transport, dial);
-	r = sys_connect(dial->fd, (const struct sockaddr *)&dial->peer, dial->peer_bytes);
-	if (r < 0 && r != -EINPROGRESS)
-		return dial_again(transport, dial, r, now_ns);
-	dial->state = TCP_DIAL_CONNECT;
-	return 0;
-}
-
-static int dial_connect(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
-{
-	int r;
-
-	r = sys_connect(dial->fd, (const struct sockaddr *)&dial->peer, dial->peer_bytes);
-	if (r == -EALREADY || r == -EINPROGRESS)
-		return 0;
-	if (r < 0 && r != -EISCONN)
-		return dial_again(transport, dial, r, now_ns);
-	tcp_wire_hello(CODEC_TO(dial->bytes), &dial->hello);
-	dial->count = 0;
-	dial->state = TCP_DIAL_HELLO;
-	return 0;
-}
-
-static int dial_hello(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
-{
-	ssize_t r = sys_send(dial->fd, dial->bytes + dial->count, TCP_WIRE_HELLO_BYTES - dial->count);
-
-	if (r == -EAGAIN || r == -EINTR)
-		return 0;
-	if (r < 0)
-		return dial_again(transport, dial, (int)r, now_ns);
-	dial->count += (size_t)r;
-	if (dial->count < TCP_WIRE_HELLO_BYTES)
-		return 0;
-	dial->count = 0;
-	dial->state = TCP_DIAL_WELCOME;
-	return 0;
-}
-
-static void say_reach(const struct tcp_transport *transport, const struct tcp_dial *dial, enum tcp_reach reach,
-		      int error, unsigned version)
-{
-	const bool tied = dial->interface >= 0 && dial->pin != TCP_PIN_NONE;
-	const struct params *params = transport->params;
-	char at[TCP_ADDRESS_TEXT], ports[16], line[TCP_REACH_LINE_BYTES];
-	const struct tcp_reach_facts facts = {
-		.error = error,
-		.ports = params->port_high ? ports : NULL,
-		.peers_version = version,
-		.own_version = TCP_WIRE_VERSION,
-		.own_host = transport->host,
-		.host = dial->host,
-		.at = tcp_socket_text(&dial->peer, at),
-		.interface = tied ? transport->interfaces[dial->interface].name : NULL,
-	};
-
-	snprintf(ports, sizeof(ports), "%u-%u", params->port_low, params->port_high);
-	tcp_reach_line(reach, &facts, line);
-	log_warn("%s", line);
-}
-
-static int not_ours(const struct tcp_transport *transport, const struct tcp_dial *dial)
-{
-	say_reach(transport, dial, TCP_REACH_FOREIGN, 0, 0);
-	return -EPROTO;
-}
-
-static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
-{
-	ssize_t got = sys_recv(dial->fd, dial->bytes + dial->count, TCP_WIRE_WELCOME_BYTES - dial->count, 0);
-	struct codec *codec = CODEC_FROM(dial->bytes, TCP_WIRE_WELCOME_BYTES);
-	int r;
-
-	if (got == -EAGAIN || got == -EINTR)
-		return 0;
-	if (got <= 0) /* pushed out of a crowded accept queue, most likely */
-		return dial_again(transport, dial, got ? (int)got : -ECONNRESET, now_ns);
-	dial->count += (size_t)got;
-	if (dial->count < TCP_WIRE_WELCOME_BYTES)
-		return 0;
-	r = tcp_wire_welcome(codec, &dial->welcome);
-	if (r == -EPROTO || (r == 0 && dial->welcome.status == TCP_WELCOME_VERSION)) {
-		say_reach(transport, dial, TCP_REACH_VERSION, 0, codec->version);
-		return -EPROTO;
-	}
-	if (r < 0)
-		return not_ours(transport, dial);
-	if (dial->welcome.status == TCP_WELCOME_SECRET)
-		return -ECONNREFUSED; /* its listener is gone */
-	if (dial->welcome.status != TCP_WELCOME_OK)
-		return -EBUSY;
-	if (dial->welcome.connection_id != dial->hello.connection_id || !dial->welcome.rail_count)
-		return not_ours(transport, dial);
-	dial->state = TCP_DIAL_READY;
-	tcp_pin_ready(transport, dial);
-	return 0;
-}
-
-static int dial_ready(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
-{
-	(void)transport, (void)dial, (void)now_ns;
-	return 0;
-}
-
-static int (*const dial_steps[TCP_DIAL_STATE_COUNT])(struct tcp_transport *transport, struct tcp_dial *dial,
-						     uint64_t now_ns) = {
-	[TCP_DIAL_START] = dial_start,     [TCP_DIAL_CONNECT] = dial_connect, [TCP_DIAL_HELLO] = dial_hello,
-	[TCP_DIAL_WELCOME] = dial_welcome, [TCP_DIAL_READY] = dial_ready,
-};
-
-/* One step of one stream; -errno when it has failed for good. */
-static int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
-{
-	enum tcp_dial_state before;
-	int r;
-
-	do { /* on to the first state that has to wait */
-		before = dial->state;
-		r = dial_steps[dial->state](transport, dial, now_ns);
-	} while (r == 0 && dial->state > before);
-	if (r == 0 && dial->state != TCP_DIAL_READY && now_ns > dial->deadline_ns)
-		r = -ETIMEDOUT;
-	/* Not while a greeting waits: the way leads there, and a process that is held up is no fault of its. */
-	if (r == 0 && dial->state == TCP_DIAL_CONNECT && now_ns > dial->next_pin_ns && dial->pin != TCP_PIN_NONE)
-		r = dial_again(transport, dial, -ETIMEDOUT, now_ns);
-	return r;
-}
+#define SWITCH_NS       NS_PER_S /* what another rail has to be reached */
+enum { LAST_REFUSED_MAX = 3 }; /* of a peer whose last stream was lost: its process has ended */
 
 static void connector_free(struct tcp_connector *connector)
 {
 	LIST_REMOVE(connector, link);
+	tcp_race_end(&connector->race);
 	for (unsigned i = 0; i < connector->dial_count; i++)
 		sys_close_socket(&connector->dials[i].fd);
 	sys_free(connector);
@@ -212,25 +48,16 @@ static unsigned streams_a_rail(const struct tcp_transport *transport, const stru
 	return 1;
 }
 
-static void set_up_dial(struct tcp_connector *connector, unsigned index, const struct tcp_wire_address *address)
+/* What it says, whichever way it takes. */
+static void set_up_words(struct tcp_connector *connector, unsigned index)
 {
 	const struct tcp_transport *transport = connector->transport;
-	const struct transport_device *device = &transport->devices.list[connector->device];
 	struct tcp_dial *dial = &connector->dials[index];
-	int interface = device->rail_count ? device->members[index % device->rail_count] : 0;
-	const struct sockaddr_storage *own = &transport->interfaces[interface].address;
-	unsigned scope = own->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)own)->sin6_scope_id : 0;
 
 	memset(dial, 0, sizeof(*dial));
 	dial->fd = -1;
-	dial->peer_bytes = tcp_socket_address(address, scope, &dial->peer);
-	dial->interface = connector->handle.host_id == transport->host_id ? -1 : interface;
-	dial->port = address->port;
-	dial->tied_port = address->tied_port;
-	dial->pin = dial->interface < 0 ? TCP_PIN_NONE : TCP_PIN_BOTH;
-	dial->may_unpin = true;
-	dial->next_pin_ns = clock_now_ns() + params_replace_ns(transport->params->timeout_ns) / TCP_PIN_TRIES;
 	dial->traffic_class = connector->traffic_class;
+	dial->peer_is_here = connector->handle.host_id == transport->host_id;
 	dial->deadline_ns = connector->deadline_ns; /* of the first stream and of those after it together */
 	dial->hello = (struct tcp_wire_hello){
 		.stream = (uint8_t)index,
@@ -243,9 +70,51 @@ static void set_up_dial(struct tcp_connector *connector, unsigned index, const s
 		.eager_window_bytes = TCP_EAGER_WINDOW,
 		.timeout_ms = (uint32_t)(transport->timeout_ns / NS_PER_MS),
 	};
-	memcpy(dial->hello.secret, connector->handle.secret, TCP_WIRE_SECRET_BYTES);
+	memcpy(dial->secret, connector->handle.secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(dial->hello.host, transport->host, TCP_WIRE_HOST_BYTES);
-	memcpy(dial->host, connector->handle.host, TCP_WIRE_HOST_BYTES);
+	memcpy(dial->host, connector->handle.host, sizeof(connector->handle.host));
+}
+
+/* The way that the first one has taken. */
+static void follow_first(struct tcp_connector *connector, struct tcp_dial *dial, uint64_t now_ns)
+{
+	const struct tcp_dial *first = &connector->dials[0];
+	struct tcp_wire_address peer = connector->race.ways[connector->race.taken].peer;
+
+	peer.tied_port = first->tied_port;
+	tcp_dial_set_up(connector->transport, dial, &peer, first->interface, now_ns);
+	dial->pin = first->pin;
+}
+
+/* Another rail's way is that of its own ports, as long as they may yet be joined. */
+static void set_up_rail(struct tcp_connector *connector, unsigned index, uint64_t now_ns)
+{
+	const struct tcp_transport *transport = connector->transport;
+	const struct transport_device *device = &transport->devices.list[connector->device];
+	const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
+	const unsigned own = device->rail_count ? index % device->rail_count : 0, peers = index % welcome->rail_count;
+	struct tcp_dial *dial = &connector->dials[index];
+
+	if (connector->dials[0].peer_is_here)
+		tcp_dial_set_up(connector->transport, dial, &welcome->ways[peers], TCP_WAY_ROUTED, now_ns);
+	else if (!own && !peers)
+		follow_first(connector, dial, now_ns);
+	else
+		tcp_dial_set_up(connector->transport, dial, &welcome->ways[peers], device->members[own], now_ns);
+}
+
+static void begin_race(struct tcp_connector *connector)
+{
+	const struct tcp_wire_handle *handle = &connector->handle;
+	struct tcp_race *race = &connector->race;
+	struct tcp_wire_address peers[TCP_WIRE_HANDLE_WAYS_MAX] = { handle->address };
+
+	memcpy(peers + 1, handle->ways, handle->way_count * sizeof(peers[0]));
+	race->transport = connector->transport;
+	race->device = connector->device;
+	race->dial = &connector->dials[0];
+	race->deadline_ns = connector->deadline_ns;
+	tcp_race_begin(race, peers, 1U + handle->way_count, 1, clock_now_ns());
 }
 
 static int connector_new(struct tcp_transport *transport, int device, int traffic_class,
@@ -277,39 +146,72 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	connector->dial_count = connector->active_count == 1 ? 2 : connector->active_count;
 	connector->deadline_ns = clock_now_ns() + transport->timeout_ns;
 	for (unsigned i = 0; i < connector->dial_count; i++)
-		set_up_dial(connector, i, &handle->address);
+		set_up_words(connector, i);
+	begin_race(connector);
 	connector->id = ++transport->next_connector_id;
 	LIST_INSERT_HEAD(&transport->connectors, connector, link);
 	*ret = connector;
 	return 0;
 }
 
+/* 0: not yet; 1: it stands. */
+static int step_first(struct tcp_connector *connector, uint64_t now_ns)
+{
+	struct tcp_dial *first = &connector->dials[0];
+	int r;
+
+	if (first->state == TCP_DIAL_READY)
+		return 1;
+	r = tcp_race_step(&connector->race, now_ns);
+	if (r <= 0)
+		return r;
+	r = tcp_dial_step(connector->transport, first, now_ns);
+	if (r < 0)
+		return tcp_race_failed(&connector->race, r, now_ns);
+	if (first->state != TCP_DIAL_READY)
+		return 0;
+	first->once = false;
+	for (unsigned i = 1; i < connector->dial_count; i++)
+		set_up_rail(connector, i, now_ns);
+	return 1;
+}
+
 /* 0: not yet; 1: all streams stand. The first stream's answer says where the others may go. */
-static int step_dials(struct tcp_connector *connector, unsigned *ret_failed)
+static int step_dials(struct tcp_connector *connector, struct tcp_dial **ret_failed)
 {
 	uint64_t now_ns = clock_now_ns();
-	bool first_was_ready = connector->dials[0].state == TCP_DIAL_READY;
-	unsigned ready = 0;
+	unsigned ready = 1;
+	int r = step_first(connector, now_ns);
 
-	for (unsigned i = 0; i < connector->dial_count; i++) {
-		int r;
+	*ret_failed = &connector->race.last;
+	if (r <= 0)
+		return r;
+	for (unsigned i = 1; i < connector->dial_count; i++) {
+		struct tcp_dial *dial = *ret_failed = &connector->dials[i];
 
-		*ret_failed = i;
-		r = tcp_dial_step(connector->transport, &connector->dials[i], now_ns);
+		r = tcp_dial_step(connector->transport, dial, now_ns);
 		if (r < 0)
 			return r;
-		if (connector->dials[0].state != TCP_DIAL_READY)
-			return 0;
-		if (i == 0 && !first_was_ready)
-			for (unsigned k = 1; k < connector->dial_count; k++) {
-				const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
-
-				set_up_dial(connector, k, &welcome->rails[k % welcome->rail_count]);
-			}
-		if (connector->dials[i].state == TCP_DIAL_READY)
-			ready++;
+		ready += dial->state == TCP_DIAL_READY;
+		if (dial->state < TCP_DIAL_CHALLENGED && dial->interface != connector->dials[0].interface &&
+		    clock_elapsed_ns(connector->race.begin_ns, now_ns) > SWITCH_NS) {
+			sys_close_socket(&dial->fd);
+			follow_first(connector, dial, now_ns);
+		}
 	}
 	return ready == connector->dial_count;
+}
+
+/* Its device, or that of the other port that the first stream leaves through. */
+static int carrier_of(const struct tcp_connector *connector)
+{
+	const struct transport_device *device = &connector->transport->devices.list[connector->device];
+	const int interface = connector->dials[0].interface;
+
+	for (unsigned i = 0; i < device->rail_count; i++)
+		if (device->members[i] == interface)
+			return connector->device;
+	return interface < 0 ? connector->device : interface;
 }
 
 static int connection_from(struct tcp_connector *connector, struct tcp_connection **ret)
@@ -317,7 +219,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	struct tcp_transport *transport = connector->transport;
 	struct tcp_connection *connection;
 	uint64_t now_ns = clock_now_ns();
-	int r = tcp_connection_new(transport, TCP_SENDER, connector->device, connector->dial_count,
+	int r = tcp_connection_new(transport, TCP_SENDER, connector->device, carrier_of(connector), connector->dial_count,
 				   connector->active_count, &connection);
 
 	if (r < 0)
@@ -328,7 +230,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	connection->s.host = connector->handle.host_id;
 	memcpy(connection->peer_host, connector->dials[0].welcome.host, TCP_WIRE_HOST_BYTES);
 	if (connector->handle.host_id == transport->host_id)
-		connection->peer_process = connector->handle.process_id;
+		connection->peer_process = connector->dials[0].welcome.process_id;
 	for (unsigned i = 0; i < connector->dial_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
@@ -355,13 +257,29 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	return 0;
 }
 
-static void say_failed(const struct tcp_connector *connector, unsigned index, int error)
+static void say_reach(const struct tcp_transport *transport, const struct tcp_dial *dial, enum tcp_reach reach, int error)
 {
-	const struct tcp_dial *dial = &connector->dials[index];
-	bool connected;
+	const bool tied = dial->interface >= 0 && dial->pin != TCP_PIN_NONE;
+	const struct params *params = transport->params;
+	char at[TCP_ADDRESS_TEXT], ports[16], line[TCP_REACH_LINE_BYTES];
+	const struct tcp_reach_facts facts = {
+		.error = error,
+		.ports = params->port_high ? ports : NULL,
+		.peers_version = dial->version,
+		.own_version = TCP_WIRE_VERSION,
+		.own_host = transport->host,
+		.host = dial->host,
+		.at = tcp_socket_text(&dial->peer, at),
+		.interface = tied ? transport->interfaces[dial->interface].name : NULL,
+	};
 
-	if (error == -EPROTO)
-		return; /* said where it was found */
+	snprintf(ports, sizeof(ports), "%u-%u", params->port_low, params->port_high);
+	tcp_reach_line(reach, &facts, line);
+	log_warn("%s", line);
+}
+
+static void say_failed(const struct tcp_connector *connector, const struct tcp_dial *dial, int error)
+{
 	if (error == -EMFILE || error == -ENFILE) {
 		log_warn("cannot connect to host %s: %s. Raise the limit (ulimit -n)", connector->handle.host,
 			 strerror(-error));
@@ -373,14 +291,7 @@ static void say_failed(const struct tcp_connector *connector, unsigned index, in
 			 connector->transport->host, connector->handle.host);
 		return;
 	}
-	connected = dial->state >= TCP_DIAL_HELLO;
-	if (!connected && dial->last_error)
-		error = dial->last_error;
-	say_reach(connector->transport, dial,
-		  dial->state == TCP_DIAL_WELCOME && dial->welcome.status == TCP_WELCOME_SECRET
-			  ? TCP_REACH_SECRET
-			  : tcp_reach_of(error, connected),
-		  error, 0);
+	say_reach(connector->transport, dial, tcp_dial_reach(dial), dial->last_error ? dial->last_error : error);
 }
 
 static int begin(struct tcp_transport *transport, int device, int traffic_class,
@@ -411,7 +322,7 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 {
 	uint64_t cookie = tcp_wire_get_cookie(handle);
 	struct tcp_connector *connector;
-	unsigned failed = 0;
+	struct tcp_dial *failed = NULL;
 	int r;
 
 	for (connector = LIST_FIRST(&transport->connectors); connector && connector->id != cookie;)

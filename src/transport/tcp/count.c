@@ -58,14 +58,14 @@ static void sample(struct tcp_connection *connection, uint64_t now_ns)
 
 void tcp_count_opened(struct tcp_connection *connection)
 {
-	connection->transport->devices.list[connection->device].gone.connections_opened++;
+	connection->transport->devices.list[connection->carrier].gone.connections_opened++;
 }
 
 void tcp_count_gone(struct tcp_connection *connection)
 {
 	const struct transport_totals totals = totals_of(connection);
 
-	transport_totals_add(&connection->transport->devices.list[connection->device].gone, &totals);
+	transport_totals_add(&connection->transport->devices.list[connection->carrier].gone, &totals);
 }
 
 static void add_connections(struct tcp_transport *transport, int device, uint64_t now_ns,
@@ -73,7 +73,7 @@ static void add_connections(struct tcp_transport *transport, int device, uint64_
 {
 	for (struct tcp_connection *connection = LIST_FIRST(&transport->connections); connection;
 	     connection = LIST_NEXT(connection, link)) {
-		if (connection->device != device)
+		if (connection->carrier != device)
 			continue;
 		if (pthread_mutex_trylock(&connection->lock) == 0) { /* else its caller is at work on it */
 			sample(connection, now_ns);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a stream is dialled, at first (connector.c) and again, and out of which interface (pin.c). */
+/*
+ * How a stream is dialled (dial.c), the first of a connection over several ways at a time (race.c), and again when it is lost,
+ * and out of which interface (pin.c).
+ */
 #ifndef TRIBUTARY_TRANSPORT_TCP_DIAL_H
 #define TRIBUTARY_TRANSPORT_TCP_DIAL_H
 
 #include "base/clock.h"
+#include "transport/tcp/reach.h"
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/ways.h"
 
 enum {
 	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
@@ -16,11 +21,13 @@ struct tcp_pending {
 	int fd;
 	uint64_t since_ns;
 	struct sockaddr_storage peer;
+	uint8_t nonce[TCP_WIRE_NONCE_BYTES]; /* of the challenge that was sent */
 	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
 	size_t count;
 };
 struct tcp_acceptor {
 	int fd;
+	int interface;
 	uint16_t port;
 	struct tcp_pending pending[TCP_PENDING_MAX];
 	unsigned pending_count;
@@ -32,6 +39,8 @@ struct tcp_acceptor {
 enum tcp_dial_state {
 	TCP_DIAL_START,
 	TCP_DIAL_CONNECT,
+	TCP_DIAL_CHALLENGE,
+	TCP_DIAL_CHALLENGED,
 	TCP_DIAL_HELLO,
 	TCP_DIAL_WELCOME,
 	TCP_DIAL_READY,
@@ -61,11 +70,47 @@ struct tcp_dial {
 	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
 	uint64_t retry_at_ns, deadline_ns;
 	unsigned refused;
+	bool peer_is_here; /* on this host: no interface leads to it */
+	bool once; /* a failure is the end */
+	bool held; /* no HELLO yet */
 	int last_error;
+	enum tcp_dial_state failed_in;
+	uint16_t version; /* -EPROTO: the peer's; 0: no Tributary answered, or none that has the secret */
+	uint8_t secret[TCP_WIRE_SECRET_BYTES];
+	struct tcp_wire_nonces nonces;
 	struct tcp_wire_hello hello;
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 	size_t count;
 	struct tcp_wire_welcome welcome;
+};
+
+/* One way of a race. */
+struct tcp_racer {
+	int way; /* -1: unused */
+	struct tcp_dial dial;
+	uint64_t until_ns;
+};
+
+/*
+ * The first stream over several ways at a time, in the manner of RFC 8305: the first that is challenged gives better ones
+ * TCP_RACE_PATIENCE_NS, the best of these is taken.
+ */
+enum { TCP_RACERS = 4, TCP_RACERS_MAX = 32 /* of all connections */ };
+struct tcp_race {
+	struct tcp_transport *transport;
+	int device;            /* of ours, that the connection belongs to */
+	struct tcp_dial *dial; /* that gets a way; until then its words */
+	uint64_t deadline_ns;
+	struct tcp_way ways[TCP_WAYS_MAX];
+	unsigned way_count, round;
+	bool tried[TCP_WAYS_MAX]; /* in this round */
+	bool dead[TCP_WAYS_MAX];
+	uint8_t refused[TCP_WAYS_MAX];
+	struct tcp_racer racers[TCP_RACERS];
+	uint64_t begin_ns, next_ns, challenged_ns, rests_until_ns;
+	int taken;                 /* the way of the dial; -1: none yet */
+	struct tcp_dial last;      /* that failed; last_error 0: none has */
+	uint32_t epoch;            /* of the next HELLO */
 };
 
 /* A connect() that has not ended. The handle's cookie is its id. */
@@ -75,10 +120,54 @@ struct tcp_connector {
 	uint64_t id;
 	int device, traffic_class;
 	struct tcp_wire_handle handle;
+	struct tcp_race race;
 	struct tcp_dial dials[TCP_STREAMS_MAX];
 	unsigned dial_count, active_count;
 	uint64_t deadline_ns, connection_id;
 };
+
+/* acceptor.c; transport lock held in all of them. */
+/* On all interfaces. -errno: one of the device's is none. */
+int tcp_acceptor_listen(struct tcp_transport *transport, int device);
+/* What leads to this process, the device's ports first. Returns how many. */
+unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
+			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX]);
+void tcp_acceptor_free(struct tcp_acceptor *acceptor);
+void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns);
+/* False: it accepts nobody now. */
+bool tcp_acceptor_has_room(const struct tcp_acceptor *acceptor, uint64_t now_ns);
+/* Says what is unsaid of rejected peers; frees connections that are half-joined for too long. */
+void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
+
+/* linger.c; transport lock held. */
+/* Takes the sockets of a connection that is closed, each until the peer's kernel has all, for a second at most. */
+void tcp_linger(struct tcp_connection *connection, uint64_t now_ns);
+/* True: there are some left. */
+bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all);
+
+/* dial.c */
+/* Where it goes to, out of which interface (TCP_WAY_ROUTED: the system's choice). The rest of *dial is left as it is. */
+void tcp_dial_set_up(struct tcp_transport *transport, struct tcp_dial *dial, const struct tcp_wire_address *peer,
+		     int interface, uint64_t now_ns);
+/* One step of one stream; -errno when it has failed for good. */
+int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns);
+/* Why it has failed. */
+enum tcp_reach tcp_dial_reach(const struct tcp_dial *dial);
+
+/* race.c; transport lock held */
+/* The first four members are filled in, the rest is zero. Of the peer's addresses the first peers_own are its device's. */
+void tcp_race_begin(struct tcp_race *race, const struct tcp_wire_address *peers, unsigned peer_count, unsigned peers_own,
+		    uint64_t now_ns);
+/* 1: the dial has a way. -errno: none leads there; race->last is the one to speak of. */
+int tcp_race_step(struct tcp_race *race, uint64_t now_ns);
+/* The dial, which had a way, has failed with that error. 0: on to the others. */
+int tcp_race_failed(struct tcp_race *race, int error, uint64_t now_ns);
+void tcp_race_end(struct tcp_race *race);
+
+/* detour.c; connection lock held, and in step and free the transport's, too */
+/* From time to time. True: again soon. */
+bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns);
+void tcp_detour_free(struct tcp_connection *connection);
 
 /* connector.c */
 /* Transport lock held. One step. *ret stays as it is until the connection stands. */

@@ -50,14 +50,14 @@ static struct tcp_growth_way *way_of(struct tcp_transport *transport, int interf
 void tcp_growth_init(struct tcp_connection *connection)
 {
 	struct tcp_transport *transport = connection->transport;
-	const struct transport_device *device = &transport->devices.list[connection->device];
-	const struct tcp_interface *interface = &transport->interfaces[device->members[0]];
+	const int port = transport->devices.list[connection->carrier].members[0];
+	const struct tcp_interface *interface = &transport->interfaces[port];
 	struct tcp_growth *growth = &connection->s.growth;
 
 	if (transport->params->streams || connection->stream_count != 2 || connection->active_count != 1 ||
 	    interface->path_count > 1 || connection->s.host == transport->host_id)
 		return;
-	growth->way = way_of(transport, device->members[0], connection->s.host);
+	growth->way = way_of(transport, port, connection->s.host);
 	tcp_streams_init(&growth->streams);
 	growth->answer.open = growth->answer.active = 1;
 	growth->payload = 1;

@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "base/parse.h"
 #include "base/sys.h"
 #include "transport/tcp/interface_facts.h"
+#include "transport/tcp/interface_wish.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define SPEED_UNKNOWN_BPS UINT64_C(1250000000) /* 10 Gbit/s, which is what NCCL assumes too */
 
-enum { MTU_UNKNOWN_BYTES = 1500, ITEMS_MAX = 32 };
+enum { MTU_UNKNOWN_BYTES = 1500 };
 
 /*
  * What a choice without a positive list goes by: only the best kind present is used. A host's address on loopback or a
@@ -79,74 +79,12 @@ struct candidates {
 	size_t count;
 };
 
-/* The list as it was written: [^][=]item,item. */
-struct wish {
-	const char *text;
-	bool exclude, exact;
-	size_t item_count;
-	struct {
-		const char *text;
-		size_t bytes;
-		bool exact, matched;
-	} items[ITEMS_MAX];
-};
-
-static void parse_wish(const char *text, struct wish *ret)
-{
-	const char *rest = text, *item, *colon;
-	size_t bytes;
-
-	memset(ret, 0, sizeof(*ret));
-	ret->text = text;
-	if (*rest == '^') {
-		ret->exclude = true;
-		rest++;
-	}
-	if (*rest == '=') {
-		ret->exact = true;
-		rest++;
-	}
-	while (ret->item_count < ITEMS_MAX && parse_list_next(&rest, ',', &item, &bytes)) {
-		bool exact = ret->exact;
-
-		if (*item == '=') { /* NCCL knows it at the list's beginning only; here it is no name either way */
-			exact = true;
-			item++;
-			bytes--;
-		}
-		colon = memchr(item, ':', bytes); /* NCCL allows a port after the name, and does not use it here */
-		if (colon)
-			bytes = (size_t)(colon - item);
-		if (!bytes)
-			continue;
-		ret->items[ret->item_count].text = item;
-		ret->items[ret->item_count].bytes = bytes;
-		ret->items[ret->item_count++].exact = exact;
-	}
-	if (!ret->item_count)
-		ret->exclude = false;
-}
-
-/* Index of the first item that the name matches, or item_count. */
-static size_t match(const struct wish *wish, const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < wish->item_count; i++) {
-		size_t bytes = wish->items[i].bytes;
-
-		if (!strncmp(name, wish->items[i].text, bytes) && (!wish->items[i].exact || !name[bytes]))
-			break;
-	}
-	return i;
-}
-
 bool tcp_interfaces_fit(const struct params *params, const char *name)
 {
-	struct wish wish;
+	struct tcp_interface_wish wish;
 
-	parse_wish(params->interfaces, &wish);
-	return !wish.item_count || (match(&wish, name) < wish.item_count) != wish.exclude;
+	tcp_interface_wish_parse(params->interfaces, &wish);
+	return !wish.item_count || (tcp_interface_wish_match(&wish, name) < wish.item_count) != wish.exclude;
 }
 
 /* -------- from the address list to candidates -------- */
@@ -195,6 +133,16 @@ static void clear_port(struct sockaddr_storage *address)
 		((struct sockaddr_in6 *)(void *)address)->sin6_port = 0;
 }
 
+/* Returns the bits of its prefix; 0: not known. */
+static unsigned keep_address(struct sockaddr_storage *ret, socklen_t *ret_bytes, const struct ifaddrs *entry, size_t bytes)
+{
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret, entry->ifa_addr, bytes);
+	clear_port(ret);
+	*ret_bytes = (socklen_t)bytes;
+	return entry->ifa_netmask ? prefix_bits(entry->ifa_netmask) : 0;
+}
+
 static void add_address(struct candidate *candidate, const struct ifaddrs *entry, enum family_choice family)
 {
 	const struct sockaddr *address = entry->ifa_addr;
@@ -218,15 +166,25 @@ static void add_address(struct candidate *candidate, const struct ifaddrs *entry
 		return;
 	}
 	rank = rank_address(address, family, &bytes);
-	if (rank >= candidate->address_rank) /* the first of equal rank is the interface's primary address */
+	if (rank == ADDRESS_NONE)
 		return;
+	if (rank >= candidate->address_rank) { /* the first of equal rank is the interface's primary address */
+		if (rank <= ADDRESS_GLOBAL_6 && !candidate->interface.other_bytes &&
+		    address->sa_family != candidate->interface.address.ss_family)
+			candidate->interface.other_prefix_bits =
+				keep_address(&candidate->interface.other, &candidate->interface.other_bytes, entry, bytes);
+		return;
+	}
+	if (candidate->address_rank <= ADDRESS_GLOBAL_6 &&
+	    address->sa_family != candidate->interface.address.ss_family) {
+		candidate->interface.other = candidate->interface.address;
+		candidate->interface.other_bytes = candidate->interface.address_bytes;
+		candidate->interface.other_prefix_bits = candidate->interface.prefix_bits;
+	}
 	candidate->address_rank = rank;
-	candidate->interface.prefix_bits = entry->ifa_netmask ? prefix_bits(entry->ifa_netmask) : 0;
+	candidate->interface.prefix_bits =
+		keep_address(&candidate->interface.address, &candidate->interface.address_bytes, entry, bytes);
 	candidate->no_subnet = candidate->interface.prefix_bits == (address->sa_family == AF_INET ? 32 : 128);
-	memset(&candidate->interface.address, 0, sizeof(candidate->interface.address));
-	memcpy(&candidate->interface.address, address, bytes);
-	clear_port(&candidate->interface.address);
-	candidate->interface.address_bytes = (socklen_t)bytes;
 }
 
 static struct candidate *candidate_named(struct candidates *candidates, const char *label)
@@ -368,11 +326,11 @@ static void keep_marked(struct candidates *candidates)
 		qsort(candidates->at, kept, sizeof(*candidates->at), compare);
 }
 
-static void choose_listed(struct wish *wish, struct candidates *candidates)
+static void choose_listed(struct tcp_interface_wish *wish, struct candidates *candidates)
 {
 	for (size_t i = 0; i < candidates->count; i++) {
 		struct candidate *candidate = &candidates->at[i];
-		size_t item = match(wish, candidate->interface.name);
+		size_t item = tcp_interface_wish_match(wish, candidate->interface.name);
 
 		candidate->order = SIZE_MAX;
 		if (item == wish->item_count || !(candidate->flags & IFF_UP) || candidate->address_rank == ADDRESS_NONE)
@@ -383,11 +341,11 @@ static void choose_listed(struct wish *wish, struct candidates *candidates)
 	}
 	/* "eth,=eth0": the second is not left without a match because the first came before it. */
 	for (size_t i = 0; i < wish->item_count; i++) {
-		struct wish one = { .item_count = 1 };
+		struct tcp_interface_wish one = { .item_count = 1 };
 
 		one.items[0] = wish->items[i];
 		for (size_t j = 0; j < candidates->count; j++) {
-			if (candidates->at[j].order != SIZE_MAX && !match(&one, candidates->at[j].interface.name))
+			if (candidates->at[j].order != SIZE_MAX && !tcp_interface_wish_match(&one, candidates->at[j].interface.name))
 				wish->items[i].matched = true;
 		}
 	}
@@ -437,7 +395,7 @@ static void find_ports(struct candidates *candidates)
 	}
 }
 
-static void choose_freely(const struct wish *wish, struct candidates *candidates)
+static void choose_freely(const struct tcp_interface_wish *wish, struct candidates *candidates)
 {
 	enum kind best = KIND_UNUSABLE;
 	bool physical_port = false;
@@ -448,7 +406,7 @@ static void choose_freely(const struct wish *wish, struct candidates *candidates
 		struct candidate *candidate = &candidates->at[i];
 		enum kind kind = kind_of(candidate, physical_port);
 
-		if (wish->exclude && match(wish, candidate->interface.name) < wish->item_count)
+		if (wish->exclude && tcp_interface_wish_match(wish, candidate->interface.name) < wish->item_count)
 			kind = KIND_UNUSABLE;
 		candidate->order = (size_t)kind;
 		candidate->interface.why = kind_reasons[kind];
@@ -498,7 +456,7 @@ static void describe_all(const struct candidates *candidates, enum family_choice
 		snprintf(text, text_bytes, "none at all");
 }
 
-static void report(const struct wish *wish, const struct candidates *chosen, const char *all, enum family_choice family,
+static void report(const struct tcp_interface_wish *wish, const struct candidates *chosen, const char *all, enum family_choice family,
 		   struct diag *diag)
 {
 	if (!wish->item_count || wish->exclude) {
@@ -523,7 +481,7 @@ static int choose(const struct params *params, const struct tcp_interface_source
 		  struct tcp_interface *ret, size_t max, size_t *ret_count, struct diag *diag)
 {
 	struct candidates candidates;
-	struct wish wish;
+	struct tcp_interface_wish wish;
 	char all[160];
 	int r;
 
@@ -532,7 +490,7 @@ static int choose(const struct params *params, const struct tcp_interface_source
 	if (r < 0)
 		return r;
 	describe_all(&candidates, params->family, all, sizeof(all));
-	parse_wish(params->interfaces, &wish);
+	tcp_interface_wish_parse(params->interfaces, &wish);
 	for (size_t i = 0; i < candidates.count; i++)
 		learn(&candidates.at[i], source->sysfs_fd, socket_fd);
 	find_ports(&candidates);

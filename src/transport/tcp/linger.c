@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/sys.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

@@ -31,7 +31,7 @@ static _Thread_local struct tally {
 static unsigned most_movers(const struct tcp_connection *connection)
 {
 	const struct tcp_transport *transport = connection->transport;
-	struct pace *pace = transport->devices.list[connection->device].pace;
+	struct pace *pace = transport->devices.list[connection->carrier].pace;
 	struct pace_state state = { 0 };
 	uint64_t processes;
 
@@ -203,7 +203,7 @@ bool tcp_movers_take(struct tcp_stream *stream, uint64_t bytes)
 	if (connection->role == TCP_SENDER && stream->tx_full && !takes_more(stream))
 		return true; /* no mover needs to wake for that */
 	pthread_mutex_lock(&movers->lock);
-	movers->near = connection->transport->devices.list[connection->device].properties.pci_path;
+	movers->near = connection->transport->devices.list[connection->carrier].properties.pci_path;
 	start(movers);
 	taken = movers->count && atomic_load(&movers->on) && !movers->stop;
 	if (taken) {

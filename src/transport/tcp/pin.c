@@ -41,6 +41,15 @@ static bool is_remembered(struct tcp_transport *transport, uint64_t hash)
 	return false;
 }
 
+/* NULL: it has none of the peer's family. */
+static const struct sockaddr_storage *own_address(const struct tcp_interface *interface,
+						  const struct sockaddr_storage *peer)
+{
+	socklen_t bytes;
+
+	return tcp_way_own_address(interface, peer->ss_family == AF_INET6 ? 6 : 4, &bytes);
+}
+
 static const char *name_of(int index, char name[static IF_NAMESIZE])
 {
 	return if_indextoname((unsigned)index, name) ? name : "another interface";
@@ -67,7 +76,7 @@ static void say_not_tied(const struct tcp_interface *interface, const struct soc
 	char name[IF_NAMESIZE];
 	int other;
 
-	if (tcp_route_find(peer, &interface->address, 0, &other) < 0 || other == interface->index || !log_once(&said))
+	if (tcp_route_find(peer, own_address(interface, peer), 0, &other) < 0 || other == interface->index || !log_once(&said))
 		return;
 	log_warn("connections cannot be tied to interface %s (%s): the route sends their traffic through %s",
 		 interface->name, strerror(-error), name_of(other, name));
@@ -78,13 +87,14 @@ static bool is_routed(const struct tcp_interface *interface, const struct sockad
 {
 	int index;
 
-	return interface->index > 0 && !tcp_route_find(peer, &interface->address, 0, &index) &&
+	return interface->index > 0 && !tcp_route_find(peer, own_address(interface, peer), 0, &index) &&
 	       index == interface->index;
 }
 
 static void pin(struct tcp_transport *transport, struct tcp_dial *dial)
 {
 	const struct tcp_interface *interface = &transport->interfaces[dial->interface];
+	const struct sockaddr_storage *own = own_address(interface, &dial->peer);
 	bool by_device = !interface->address_only && !is_routed(interface, &dial->peer);
 	int index, r;
 
@@ -93,7 +103,7 @@ static void pin(struct tcp_transport *transport, struct tcp_dial *dial)
 		return;
 	}
 	if (by_device && dial->may_unpin && interface->index > 0 &&
-	    tcp_route_find(&dial->peer, &interface->address, interface->index, &index) == -ENETUNREACH) {
+	    tcp_route_find(&dial->peer, own, interface->index, &index) == -ENETUNREACH) {
 		say_no_route(interface, dial);
 		dial->pin = TCP_PIN_NONE;
 		return;
@@ -102,7 +112,8 @@ static void pin(struct tcp_transport *transport, struct tcp_dial *dial)
 	if (r < 0)
 		say_not_tied(interface, &dial->peer, r);
 	/* Also by its address: rules of the system's may go by it, and the peer sees where it comes from. */
-	tcp_route_bind_address(dial->fd, interface);
+	if (own)
+		tcp_route_bind_address(dial->fd, own);
 }
 
 void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial)
@@ -159,7 +170,9 @@ static const struct tcp_interface *interface_of(const struct tcp_transport *tran
 	if (getsockname(fd, (struct sockaddr *)&own, &bytes) < 0)
 		return NULL;
 	for (size_t i = 0; i < transport->interface_count; i++) {
-		if (tcp_socket_same_address(&own, &transport->interfaces[i].address))
+		if (tcp_socket_same_address(&own, &transport->interfaces[i].address) ||
+		    (transport->interfaces[i].other_bytes &&
+		     tcp_socket_same_address(&own, &transport->interfaces[i].other)))
 			return &transport->interfaces[i];
 	}
 	return NULL;
@@ -194,7 +207,7 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 	if (through == interface->index) {
 		/* What is asked of the sender goes back the same way, if there is one. */
 		if (!is_routed(interface, peer) &&
-		    tcp_route_find(peer, &interface->address, interface->index, &index) != -ENETUNREACH)
+		    tcp_route_find(peer, own_address(interface, peer), interface->index, &index) != -ENETUNREACH)
 			tcp_route_bind_device(fd, interface);
 		return;
 	}

@@ -105,14 +105,15 @@ int tcp_route_bind_device(int fd, const struct tcp_interface *interface)
 	return r;
 }
 
-int tcp_route_bind_address(int fd, const struct tcp_interface *interface)
+int tcp_route_bind_address(int fd, const struct sockaddr_storage *address)
 {
 	int saved_errno = errno, on = 1;
 
 	/* Otherwise bind takes a port that no other connection of this host may have, whoever its peer is. */
 	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
 	errno = saved_errno;
-	return sys_bind(fd, (const struct sockaddr *)&interface->address, interface->address_bytes);
+	return sys_bind(fd, (const struct sockaddr *)address,
+			address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
 }
 
 int tcp_route_came_through(int fd, int family)

@@ -21,8 +21,8 @@ int tcp_route_find(const struct sockaddr_storage *to, const struct sockaddr_stor
  * belongs to it. -EPERM: a kernel before 5.7 lets only CAP_NET_RAW do so.
  */
 int tcp_route_bind_device(int fd, const struct tcp_interface *interface);
-/* Its packets carry the interface's address. The port is chosen at connect. */
-int tcp_route_bind_address(int fd, const struct tcp_interface *interface);
+/* Its packets carry that address. The port is chosen at connect. */
+int tcp_route_bind_address(int fd, const struct sockaddr_storage *address);
 
 /* Index of the interface through which an accepted connection came in; -errno. */
 int tcp_route_came_through(int fd, int family);

@@ -62,17 +62,21 @@ static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 	return soon | tcp_linger_step(transport, now_ns, false);
 }
 
-static nfds_t gather(struct tcp_transport *transport, struct pollfd *fds)
+/* full: peers wait for room, which is not an event. */
+static nfds_t gather(struct tcp_transport *transport, struct pollfd *fds, bool *ret_full)
 {
+	const uint64_t now_ns = clock_now_ns();
 	nfds_t count = 0;
 
+	*ret_full = false;
 	fds[count++] = (struct pollfd){ .fd = transport->service.wake_fd, .events = POLLIN };
 	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++) {
 		struct tcp_acceptor *acceptor = transport->acceptors[i];
 
 		if (!acceptor)
 			continue;
-		if (clock_now_ns() >= acceptor->paused_until_ns)
+		*ret_full |= acceptor->pending_count == TCP_PENDING_MAX;
+		if (tcp_acceptor_has_room(acceptor, now_ns))
 			fds[count++] = (struct pollfd){ .fd = acceptor->fd, .events = POLLIN };
 		for (unsigned k = 0; k < acceptor->pending_count; k++)
 			fds[count++] = (struct pollfd){ .fd = acceptor->pending[k].fd, .events = POLLIN };
@@ -92,7 +96,7 @@ static void *run(void *arg)
 	struct tcp_transport *transport = arg;
 	struct pollfd fds[POLL_MAX]; /* not allocated: without this thread no heartbeat goes out */
 	uint64_t next_tick_ns = 0, drained;
-	bool soon = false;
+	bool soon = false, full;
 
 	lock_before_callers(transport);
 	while (!transport->service.stop) {
@@ -107,8 +111,8 @@ static void *run(void *arg)
 			soon = tick(transport, now_ns);
 			next_tick_ns = now_ns + transport->beat_ns;
 		}
-		count = gather(transport, fds);
-		wait_ms = soon ? 5 : (int)(transport->beat_ns / NS_PER_MS);
+		count = gather(transport, fds, &full);
+		wait_ms = soon || full ? 5 : (int)(transport->beat_ns / NS_PER_MS);
 		pthread_mutex_unlock(&transport->lock);
 		if (poll(fds, count, wait_ms) > 0 && fds[0].revents) {
 			if (read(transport->service.wake_fd, &drained, sizeof(drained)) > 0)

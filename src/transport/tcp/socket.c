@@ -173,9 +173,15 @@ static uint16_t get_port(const struct sockaddr_storage *address)
 	return ntohs(port);
 }
 
-static int listen_at(const struct tcp_interface *interface, bool tied, uint16_t port, int *ret_fd)
+static socklen_t address_bytes(const struct sockaddr_storage *address)
 {
-	struct sockaddr_storage address = interface->address;
+	return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+static int listen_at(const struct tcp_interface *interface, struct sockaddr_storage address, bool tied, uint16_t port,
+		     int *ret_fd)
+{
+	const socklen_t bytes = address_bytes(&address);
 	int fd = sys_socket(address.ss_family, SOCK_STREAM, 0), on = 1, r;
 
 	if (fd < 0)
@@ -186,10 +192,10 @@ static int listen_at(const struct tcp_interface *interface, bool tied, uint16_t 
 	tcp_socket_set_port(&address, port);
 	r = tied ? tcp_route_bind_device(fd, interface) : 0;
 	if (r == 0)
-		r = sys_bind(fd, (struct sockaddr *)&address, interface->address_bytes);
+		r = sys_bind(fd, (struct sockaddr *)&address, bytes);
 	/* In a VRF an address is one of this host's only for sockets that belong to it. */
 	if (r == -EADDRNOTAVAIL && !interface->address_only && !tcp_route_bind_device(fd, interface))
-		r = sys_bind(fd, (struct sockaddr *)&address, interface->address_bytes);
+		r = sys_bind(fd, (struct sockaddr *)&address, bytes);
 	if (r == 0)
 		r = sys_listen(fd, SOMAXCONN); /* of two that bound it at the same time one fails here */
 	if (r < 0)
@@ -198,23 +204,23 @@ static int listen_at(const struct tcp_interface *interface, bool tied, uint16_t 
 	return r;
 }
 
-int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t port_low, uint16_t port_high,
-		      uint16_t *ret_port, int *ret_fd)
+int tcp_socket_listen(const struct tcp_interface *interface, const struct sockaddr_storage *address, bool tied,
+		      uint16_t wished_port, uint16_t port_low, uint16_t port_high, uint16_t *ret_port, int *ret_fd)
 {
-	struct sockaddr_storage address = { 0 };
-	socklen_t bytes = sizeof(address);
-	int fd = -1, r = -EADDRINUSE;
+	struct sockaddr_storage own = { 0 };
+	socklen_t bytes = sizeof(own);
+	int fd = -1, r = wished_port ? listen_at(interface, *address, tied, wished_port, &fd) : -EADDRINUSE;
 
 	for (unsigned port = port_low; port <= port_high && r == -EADDRINUSE; port++)
-		r = listen_at(interface, tied, (uint16_t)port, &fd);
+		r = listen_at(interface, *address, tied, (uint16_t)port, &fd);
 	if (r < 0)
 		return r;
-	if (getsockname(fd, (struct sockaddr *)&address, &bytes) < 0) {
+	if (getsockname(fd, (struct sockaddr *)&own, &bytes) < 0) {
 		r = -errno;
 		sys_close_socket(&fd);
 		return r;
 	}
-	*ret_port = get_port(&address);
+	*ret_port = get_port(&own);
 	*ret_fd = fd;
 	return 0;
 }

@@ -13,8 +13,9 @@
 
 int tcp_socket_random(void *bytes, size_t count);
 void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class);
-int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t port_low, uint16_t port_high,
-		      uint16_t *ret_port, int *ret_fd);
+/* At one of the interface's addresses. wished_port: taken if it is free; 0: none. */
+int tcp_socket_listen(const struct tcp_interface *interface, const struct sockaddr_storage *address, bool tied,
+		      uint16_t wished_port, uint16_t port_low, uint16_t port_high, uint16_t *ret_port, int *ret_fd);
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port);
 /* What goes out of one socket in a second, spread evenly. 0: no bound, as in the beginning. */
 void tcp_socket_pace(int fd, uint64_t rate_Bps);

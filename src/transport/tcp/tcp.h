@@ -5,8 +5,8 @@
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. progress.c moves its data: read.c hands on what came, sender.c and receiver.c hold what the two roles do
  * with frames, feedback.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
- * failover.c is what happens when a socket dies, mtu.c when long packets vanish, service.c is the one background thread,
- * movers.c are those that send and receive in place of the caller's, count.c what metrics tell.
+ * failover.c is what happens when a socket dies, detour.c when a whole way does, mtu.c when long packets vanish, service.c is
+ * the one background thread, movers.c are those that send and receive in place of the caller's, count.c what metrics tell.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), then one of the pace's own, that of tcp_growth_ways, that of its memory, that of tcp_mtu_ways, and that of
@@ -49,7 +49,8 @@ enum {
 	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
 	TCP_UNPINNED_MAX = 64,
 	TCP_WORTH_BYTES = 32 << 10, /* fewer are not worth a system call where, in a long frame, they can wait */
-	TCP_ACCEPTOR_MAX = 2 * TCP_INTERFACE_MAX,
+	TCP_ACCEPTOR_MAX = 3 * TCP_INTERFACE_MAX,
+	TCP_FAILED_WAYS_MAX = 64,
 	TCP_WATCH_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP,
 };
 
@@ -83,6 +84,8 @@ struct tcp_stream {
 	 */
 	bool awaits_dead;
 	uint32_t epoch;
+	bool rests; /* sender: it is back on a way that was lost, and carries nothing until rests_until_ns */
+	uint64_t rests_until_ns;
 	bool was_live; /* so its next socket takes the place of one that was lost */
 	struct sockaddr_storage peer; /* where it was dialled or came from */
 
@@ -209,6 +212,10 @@ struct tcp_sender {
 	struct tcp_growth growth;
 	unsigned awaiting; /* streams that await DEAD */
 	struct tcp_mtu_sender mtu;
+	struct tcp_wire_address ways[TCP_WIRE_WAYS_MAX]; /* to the peer, the first of them its device's */
+	unsigned way_count, ways_own;
+	struct tcp_detour *detour; /* NULL: it has never needed one */
+	uint64_t rest_ns;          /* with a detour: what a stream that is back waits; else 0 */
 };
 
 struct tcp_receiver {
@@ -271,6 +278,7 @@ struct tcp_connection {
 	uint32_t listener_id;
 	char peer_host[TCP_WIRE_HOST_BYTES];
 	int device;
+	int carrier; /* the device whose port carries it: its own, or that of another way */
 	unsigned stream_count, stream_capacity, live_count, poll_count;
 	/*
 	 * Sets of streams. Wanted ones have a socket, or get one; active ones carry bytes, and at a sender of several the primary,
@@ -369,8 +377,13 @@ struct tcp_transport {
 	pthread_mutex_t lock;
 	struct tcp_interface interfaces[TCP_INTERFACE_MAX];
 	size_t interface_count;
-	/* Made at the first listen. The second half: sockets tied to their interface, where that matters. */
-	struct tcp_acceptor *acceptors[TCP_ACCEPTOR_MAX];
+	struct tcp_acceptor *acceptors[TCP_ACCEPTOR_MAX]; /* made at the first listen, on all interfaces */
+	uint16_t port;                                    /* where most of them listen; 0: none yet */
+	/* Ways that were tried in vain, and how many are being tried. */
+	struct {
+		uint64_t hash, at_ns;
+	} failed_ways[TCP_FAILED_WAYS_MAX];
+	unsigned racers;
 	char host[TCP_WIRE_HOST_BYTES];
 	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
 	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;
@@ -538,12 +551,6 @@ void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *s
 /* A new socket of a connection that may be watched; one that cannot be is lost. */
 void tcp_failover_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns);
 
-/* linger.c; transport lock held. */
-/* Takes the sockets of a connection that is closed, each until the peer's kernel has all, for a second at most. */
-void tcp_linger(struct tcp_connection *connection, uint64_t now_ns);
-/* True: there are some left. */
-bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all);
-
 /* connection.c; connection lock held in watch and unwatch */
 /*
  * The sockets, present and future, join the owner's epoll set, so each turn reads a socket until it is empty, or says that it
@@ -553,8 +560,9 @@ int tcp_connection_watch(struct tcp_connection *connection, int epoll_fd, uint64
 void tcp_connection_unwatch(struct tcp_connection *connection);
 /* One that takes more of the window would mostly not find room, and go by RTS. */
 size_t tcp_eager_most(const struct tcp_transport *transport);
-int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
-		       unsigned active_count, struct tcp_connection **ret);
+/* carrier: of the devices the one whose port carries it. */
+int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, int carrier,
+		       unsigned stream_count, unsigned active_count, struct tcp_connection **ret);
 /* So many streams at least, new ones without a socket. -ENOMEM: as before. Connection lock held. */
 int tcp_connection_grow(struct tcp_connection *connection, unsigned stream_count);
 /* A wanted stream has no socket, and it is time to dial it, or how far the receiver got is to be asked again. */
@@ -574,13 +582,6 @@ int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *r
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns);
 int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes);
 void tcp_connection_close(struct tcp_connection *connection);
-
-/* acceptor.c; transport lock held in all of them. First: where the interface's sockets listen. */
-int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret);
-void tcp_acceptor_free(struct tcp_acceptor *acceptor);
-void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns);
-/* Says what is unsaid of rejected peers; frees connections that are half-joined for too long. */
-void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
 
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */

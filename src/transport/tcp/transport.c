@@ -149,17 +149,47 @@ fail:
 	return r;
 }
 
+static bool in_subnet_of_one(const struct tcp_wire_address *way, const struct tcp_wire_handle *handle)
+{
+	for (unsigned i = 0; i < handle->way_count; i++)
+		if (tcp_way_in_one_subnet(way, &handle->ways[i]))
+			return true;
+	return tcp_way_in_one_subnet(way, &handle->address);
+}
+
+static bool is_listed(const struct tcp_wire_address *way, const struct tcp_wire_handle *handle)
+{
+	for (unsigned i = 0; i < handle->way_count; i++)
+		if (!memcmp(way->bytes, handle->ways[i].bytes, sizeof(way->bytes)))
+			return true;
+	return false;
+}
+
+static void put_family(struct tcp_wire_handle *handle, const struct tcp_wire_address *ways, unsigned count, uint8_t family)
+{
+	/* One a subnet, then the others; of each the fastest first, as they are. */
+	for (unsigned pass = 0; pass < 2; pass++)
+		for (unsigned i = 1; i < count && handle->way_count < TCP_WIRE_HANDLE_WAYS_MAX - 1; i++)
+			if (ways[i].family == family && ways[i].port == handle->address.port &&
+			    !is_listed(&ways[i], handle) && (pass || !in_subnet_of_one(&ways[i], handle)))
+				handle->ways[handle->way_count++] = ways[i];
+}
+
+/* Those at another port the peer learns by WELCOME. */
+static void put_ways(struct tcp_wire_handle *handle, const struct tcp_wire_address *ways, unsigned count)
+{
+	handle->address = ways[0];
+	put_family(handle, ways, count, 4);
+	put_family(handle, ways, count, 6);
+}
+
 static int listen_locked(struct tcp_transport *transport, int index, struct tcp_wire_handle *handle,
 			 struct tcp_listener **ret)
 {
-	const struct transport_device *device = &transport->devices.list[index];
-	struct tcp_wire_address other;
+	struct tcp_wire_address ways[TCP_WIRE_WAYS_MAX];
 	struct tcp_listener *listener;
-	int r = tcp_acceptor_address(transport, device->members[0], &handle->address);
+	int r = tcp_acceptor_listen(transport, index);
 
-	/* What is asked for when a peer comes: that there is no port for it is said here. */
-	for (unsigned i = 1; r == 0 && i < device->rail_count; i++)
-		r = tcp_acceptor_address(transport, device->members[i], &other);
 	if (r < 0)
 		return r;
 	listener = sys_zalloc(sizeof(*listener));
@@ -177,7 +207,8 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 	listener->device = index;
 	STAILQ_INIT(&listener->ready);
 	LIST_INSERT_HEAD(&transport->listeners, listener, link);
-	handle->rail_count = (uint8_t)device->rail_count;
+	handle->rail_count = (uint8_t)transport->devices.list[index].rail_count;
+	put_ways(handle, ways, tcp_acceptor_ways(transport, index, ways));
 	handle->listener_id = listener->id;
 	memcpy(handle->secret, listener->secret, sizeof(handle->secret));
 	*ret = listener;
@@ -188,8 +219,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 		      struct transport_listener **ret)
 {
 	struct tcp_transport *transport = (struct tcp_transport *)opaque;
-	struct tcp_wire_handle handle = { .process_id = (uint32_t)getpid(),
-					  .host_id = transport->host_id,
+	struct tcp_wire_handle handle = { .host_id = transport->host_id,
 					  .tuning = transport->params->tuning_told };
 	struct tcp_listener *listener = NULL;
 	int r;
@@ -198,6 +228,9 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 		return -EINVAL;
 	memcpy(handle.host, transport->host, sizeof(handle.host));
 	r = transport_devices_pace(&transport->devices, device, transport->params, true);
+	/* Also of ports that may carry the device's connections. */
+	for (int i = 0; r == 0 && i < transport->devices.physical_count; i++)
+		r = transport_devices_pace(&transport->devices, i, transport->params, true);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&transport->lock);

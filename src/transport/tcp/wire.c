@@ -2,37 +2,125 @@
 #include "transport/tcp/wire.h"
 
 #include "base/bytes.h"
+#include "base/sha256.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { HANDLE_HOST_AT = 48, HANDLE_TUNING_AT = 102, HANDLE_COOKIE_AT = 120 };
+enum { HANDLE_HOST_AT = 48, HANDLE_TUNING_AT = 74, HANDLE_WAYS_AT = 82, HANDLE_SUM_AT = 116, HANDLE_COOKIE_AT = 120 };
+enum { SPEED_SHIFT = 5 };
 
 static void address_codec(struct codec *codec, struct tcp_wire_address *address)
 {
-	CODEC_NUMBER(codec, address->family, 1);
-	codec_reserved(codec, 1);
+	uint8_t facts = (uint8_t)(address->family | address->speed << SPEED_SHIFT);
+
+	CODEC_NUMBER(codec, facts, 1);
+	CODEC_NUMBER(codec, address->prefix_bits, 1);
 	CODEC_NUMBER(codec, address->port, 2);
 	codec_block(codec, address->bytes, sizeof(address->bytes));
+	if (!codec->out) {
+		address->family = facts & ((1 << SPEED_SHIFT) - 1);
+		address->speed = facts >> SPEED_SHIFT;
+	}
 	codec_check(codec, (address->family == 4 || address->family == 6) && address->port);
+	codec_check(codec, address->prefix_bits <= (address->family == 4 ? 32 : 128));
+}
+
+static size_t short_bytes(uint8_t family)
+{
+	return family == 4 ? 5 : 17;
+}
+
+/* In five bits: of IPv4 one less, of IPv6 the next of these. */
+static const uint8_t prefixes_6[4] = { 48, 56, 64, 128 };
+
+static uint8_t short_prefix(const struct tcp_wire_address *way)
+{
+	uint8_t code = 0;
+
+	if (way->family == 4)
+		return way->prefix_bits ? way->prefix_bits - 1 : 31;
+	while (code < 3 && prefixes_6[code] < way->prefix_bits)
+		code++;
+	return code;
+}
+
+static void short_way_codec(struct codec *codec, struct tcp_wire_address *way, uint8_t family, uint16_t port)
+{
+	uint8_t facts = 0;
+
+	if (codec->out)
+		facts = (uint8_t)(short_prefix(way) | way->speed << SPEED_SHIFT);
+	codec_block(codec, way->bytes, short_bytes(family) - 1);
+	CODEC_NUMBER(codec, facts, 1);
+	if (codec->out)
+		return;
+	way->family = family;
+	way->port = port;
+	way->speed = facts >> SPEED_SHIFT;
+	facts &= (1 << SPEED_SHIFT) - 1;
+	codec_check(codec, family == 4 || facts < 4);
+	way->prefix_bits = family == 4 ? (uint8_t)(facts + 1) : prefixes_6[facts % 4];
+}
+
+/* How many of them, of that family, fit. */
+static uint8_t fitting(const struct tcp_wire_handle *handle, uint8_t family, size_t *bytes_left)
+{
+	uint8_t count = 0;
+
+	for (unsigned i = 0; i < handle->way_count && handle->ways[i].family <= family; i++)
+		if (handle->ways[i].family == family && *bytes_left >= short_bytes(family)) {
+			*bytes_left -= short_bytes(family);
+			count++;
+		}
+	return count;
+}
+
+static void ways_codec(struct codec *codec, struct tcp_wire_handle *handle, uint8_t counts)
+{
+	const uint8_t count_4 = counts & 15, count_6 = counts >> 4;
+	const size_t used = count_4 * short_bytes(4) + count_6 * short_bytes(6), room = HANDLE_SUM_AT - HANDLE_WAYS_AT;
+	unsigned at = 0;
+
+	codec_check(codec, used <= room && count_4 + count_6 < TCP_WIRE_HANDLE_WAYS_MAX);
+	if (codec->error)
+		return;
+	for (unsigned i = 0; i < count_4; i++)
+		short_way_codec(codec, &handle->ways[at++], 4, handle->address.port);
+	while (codec->out && at < handle->way_count && handle->ways[at].family == 4)
+		at++; /* no room */
+	for (unsigned i = 0; i < count_6; i++)
+		short_way_codec(codec, &handle->ways[at++], 6, handle->address.port);
+	codec_reserved(codec, room - used);
+	if (!codec->out)
+		handle->way_count = count_4 + count_6;
 }
 
 int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle)
 {
+	size_t bytes_left = HANDLE_SUM_AT - HANDLE_WAYS_AT;
+	uint8_t counts = 0;
+
+	if (codec->out) {
+		counts = fitting(handle, 4, &bytes_left);
+		counts |= (uint8_t)(fitting(handle, 6, &bytes_left) << 4);
+	}
 	codec_magic(codec, "TRB1", 4);
 	codec_version(codec, TCP_WIRE_VERSION);
 	CODEC_NUMBER(codec, handle->rail_count, 1);
 	codec_check(codec, handle->rail_count && handle->rail_count <= TCP_WIRE_RAILS_MAX);
-	codec_reserved(codec, 1);
+	CODEC_NUMBER(codec, counts, 1);
 	address_codec(codec, &handle->address);
 	CODEC_NUMBER(codec, handle->listener_id, 4);
 	codec_block(codec, handle->secret, TCP_WIRE_SECRET_BYTES);
-	codec_name(codec, handle->host, TCP_WIRE_HOST_BYTES); /* at HANDLE_HOST_AT */
+	if (codec->out) /* at HANDLE_HOST_AT */
+		codec_text(codec, handle->host, TCP_WIRE_HANDLE_HOST_BYTES);
+	else
+		codec_name(codec, handle->host, TCP_WIRE_HANDLE_HOST_BYTES);
 	CODEC_NUMBER(codec, handle->host_id, 8);
-	CODEC_NUMBER(codec, handle->process_id, 4);
 	CODEC_NUMBER(codec, handle->address.tied_port, 2);
 	CODEC_NUMBER(codec, handle->tuning, 8); /* at HANDLE_TUNING_AT */
-	codec_reserved(codec, 6);
+	ways_codec(codec, handle, counts);
 	codec_sum(codec);
 	codec_reserved(codec, TCP_WIRE_HANDLE_BYTES - HANDLE_COOKIE_AT); /* tcp_wire_put_cookie */
 	return codec_end(codec);
@@ -46,7 +134,7 @@ void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char 
 	if (memcmp(bytes, "TRB1", 4) != 0)
 		return;
 	*ret_version = (uint16_t)bytes_get(bytes + 4, 2);
-	codec_name(CODEC_FROM(bytes + HANDLE_HOST_AT, TCP_WIRE_HOST_BYTES), host, TCP_WIRE_HOST_BYTES);
+	codec_name(CODEC_FROM(bytes + HANDLE_HOST_AT, TCP_WIRE_HANDLE_HOST_BYTES), host, TCP_WIRE_HANDLE_HOST_BYTES);
 }
 
 uint64_t tcp_wire_peek_tuning(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
@@ -64,6 +152,16 @@ uint64_t tcp_wire_get_cookie(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
 	return bytes_get(bytes + HANDLE_COOKIE_AT, 8);
 }
 
+int tcp_wire_challenge(struct codec *codec, struct tcp_wire_challenge *challenge)
+{
+	codec_magic(codec, "TRBC", 4);
+	codec_version(codec, TCP_WIRE_VERSION);
+	codec_reserved(codec, 6);
+	codec_block(codec, challenge->nonce, TCP_WIRE_NONCE_BYTES);
+	codec_sum(codec);
+	return codec_end(codec);
+}
+
 int tcp_wire_hello(struct codec *codec, struct tcp_wire_hello *hello)
 {
 	codec_magic(codec, "TRBH", 4);
@@ -72,7 +170,7 @@ int tcp_wire_hello(struct codec *codec, struct tcp_wire_hello *hello)
 	CODEC_NUMBER(codec, hello->stream_count, 1);
 	CODEC_NUMBER(codec, hello->listener_id, 4);
 	CODEC_NUMBER(codec, hello->epoch, 4);
-	codec_block(codec, hello->secret, TCP_WIRE_SECRET_BYTES);
+	codec_block(codec, hello->nonce, TCP_WIRE_NONCE_BYTES);
 	CODEC_NUMBER(codec, hello->connection_id, 8);
 	CODEC_NUMBER(codec, hello->eager_window_bytes, 4);
 	CODEC_NUMBER(codec, hello->timeout_ms, 4);
@@ -83,6 +181,7 @@ int tcp_wire_hello(struct codec *codec, struct tcp_wire_hello *hello)
 	codec_name(codec, hello->host, TCP_WIRE_HOST_BYTES);
 	codec_reserved(codec, 20);
 	codec_sum(codec);
+	codec_reserved(codec, TCP_WIRE_PROOF_BYTES); /* tcp_wire_prove */
 	codec_check(codec, hello->stream_count <= TCP_WIRE_STREAMS_MAX && hello->stream < hello->stream_count);
 	codec_check(codec, hello->active_count && hello->active_count <= hello->stream_count);
 	return codec_end(codec);
@@ -94,23 +193,57 @@ int tcp_wire_welcome(struct codec *codec, struct tcp_wire_welcome *welcome)
 	codec_version(codec, TCP_WIRE_VERSION);
 	CODEC_NUMBER(codec, welcome->status, 1);
 	CODEC_NUMBER(codec, welcome->rail_count, 1);
+	CODEC_NUMBER(codec, welcome->way_count, 1);
 	codec_check(codec, welcome->status < TCP_WELCOME_COUNT && welcome->rail_count <= TCP_WIRE_RAILS_MAX);
+	codec_check(codec, welcome->rail_count <= welcome->way_count && welcome->way_count <= TCP_WIRE_WAYS_MAX);
+	codec_reserved(codec, 3);
 	CODEC_NUMBER(codec, welcome->connection_id, 8);
 	CODEC_NUMBER(codec, welcome->eager_window_bytes, 4);
 	CODEC_NUMBER(codec, welcome->unscheduled_bytes, 4);
-	codec_reserved(codec, 8);
+	CODEC_NUMBER(codec, welcome->process_id, 4);
 	codec_name(codec, welcome->host, TCP_WIRE_HOST_BYTES);
-	for (size_t i = 0; i < TCP_WIRE_RAILS_MAX; i++) {
-		if (i < welcome->rail_count)
-			address_codec(codec, &welcome->rails[i]);
-		else
-			codec_reserved(codec, 20);
+	for (size_t i = 0; i < TCP_WIRE_WAYS_MAX; i++) {
+		if (i < welcome->way_count) {
+			address_codec(codec, &welcome->ways[i]);
+			CODEC_NUMBER(codec, welcome->ways[i].tied_port, 2);
+		} else {
+			codec_reserved(codec, 22);
+		}
 	}
-	for (size_t i = 0; i < TCP_WIRE_RAILS_MAX; i++)
-		CODEC_NUMBER(codec, welcome->rails[i].tied_port, 2);
-	codec_reserved(codec, 4);
+	codec_reserved(codec, 52);
 	codec_sum(codec);
+	codec_reserved(codec, TCP_WIRE_PROOF_BYTES); /* tcp_wire_prove */
 	return codec_end(codec);
+}
+
+static void proof_of(enum tcp_wire_direction direction, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+		     const struct tcp_wire_nonces *nonces, const uint8_t *bytes, size_t count,
+		     uint8_t ret[static TCP_WIRE_PROOF_BYTES])
+{
+	static const char labels[2][24] = { "tributary tcp hello", "tributary tcp welcome" };
+	struct hmac_sha256 hmac;
+
+	hmac_sha256_init(&hmac, secret, TCP_WIRE_SECRET_BYTES);
+	hmac_sha256_add(&hmac, labels[direction], sizeof(labels[direction]));
+	hmac_sha256_add(&hmac, nonces->connecting, TCP_WIRE_NONCE_BYTES);
+	hmac_sha256_add(&hmac, nonces->accepting, TCP_WIRE_NONCE_BYTES);
+	hmac_sha256_add(&hmac, bytes, count - TCP_WIRE_PROOF_BYTES);
+	hmac_sha256_end(&hmac, ret);
+}
+
+void tcp_wire_prove(enum tcp_wire_direction direction, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+		    const struct tcp_wire_nonces *nonces, uint8_t *bytes, size_t count)
+{
+	proof_of(direction, secret, nonces, bytes, count, bytes + count - TCP_WIRE_PROOF_BYTES);
+}
+
+bool tcp_wire_is_proven(enum tcp_wire_direction direction, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+			const struct tcp_wire_nonces *nonces, const uint8_t *bytes, size_t count)
+{
+	uint8_t proof[TCP_WIRE_PROOF_BYTES];
+
+	proof_of(direction, secret, nonces, bytes, count, proof);
+	return sha256_equal(proof, bytes + count - TCP_WIRE_PROOF_BYTES);
 }
 
 /*

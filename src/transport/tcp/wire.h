@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes that travel (docs/format/transport-protocol.md): the handle, the two halves of the handshake, and frames. Little-endian, encoded
+ * The bytes that travel (docs/format/transport-protocol.md): the handle, the three parts of the handshake, and frames. Little-endian, encoded
  * byte by byte; this file and wire.c are the only place that knows an offset. Pure.
  *
  * Decoders check everything that can be checked without a connection: magic, version, checksum, ranges. They return
@@ -19,12 +19,18 @@
 enum {
 	TCP_WIRE_VERSION = 7,
 	TCP_WIRE_HANDLE_BYTES = 128,
-	TCP_WIRE_HELLO_BYTES = 128,
-	TCP_WIRE_WELCOME_BYTES = 256,
+	TCP_WIRE_CHALLENGE_BYTES = 32,
+	TCP_WIRE_HELLO_BYTES = 160,
+	TCP_WIRE_WELCOME_BYTES = 512,
 	TCP_WIRE_FRAME_BYTES = 24,
 	TCP_WIRE_SECRET_BYTES = 16,
-	TCP_WIRE_HOST_BYTES = 40, /* with its NUL */
+	TCP_WIRE_NONCE_BYTES = 16,
+	TCP_WIRE_PROOF_BYTES = 32,
+	TCP_WIRE_HOST_BYTES = 40,        /* with its NUL; a handle has the first fifteen letters */
+	TCP_WIRE_HANDLE_HOST_BYTES = 16,
 	TCP_WIRE_RAILS_MAX = 8,
+	TCP_WIRE_HANDLE_WAYS_MAX = 7,    /* one of them the first rail */
+	TCP_WIRE_WAYS_MAX = 16,
 	TCP_WIRE_STREAMS_MAX = 64,
 	TCP_WIRE_REQUESTS_MAX = 32, /* sends of a connection that are open at a time */
 	TCP_WIRE_EAGER_UNIT = 64,   /* an eager message takes whole units of the window */
@@ -40,8 +46,22 @@ enum {
  */
 #define TCP_WIRE_FIRST_SEQUENCE (UINT32_MAX - 3ULL)
 
+/* Of a port, as 3 bits of the wire: below so many Gbit/s. */
+enum tcp_speed {
+	TCP_SPEED_UNKNOWN,
+	TCP_SPEED_BELOW_2_5,
+	TCP_SPEED_BELOW_10,
+	TCP_SPEED_BELOW_25,
+	TCP_SPEED_BELOW_50,
+	TCP_SPEED_BELOW_100,
+	TCP_SPEED_BELOW_200,
+	TCP_SPEED_MOST,
+};
+
 struct tcp_wire_address {
-	uint8_t family; /* 4 or 6; 0: none */
+	uint8_t family;      /* 4 or 6; 0: none */
+	uint8_t speed;       /* enum tcp_speed, of its interface */
+	uint8_t prefix_bits; /* of its subnet; of IPv6 in a handle's other ways 48, 56, 64 or 128 */
 	uint16_t port;
 	uint16_t tied_port; /* the same, by a socket that takes only what comes in through the interface; 0: none */
 	uint8_t bytes[16];  /* the first four for IPv4 */
@@ -51,20 +71,27 @@ struct tcp_wire_address {
 struct tcp_wire_handle {
 	struct tcp_wire_address address; /* of the first rail */
 	uint8_t rail_count;              /* 1 to TCP_WIRE_RAILS_MAX */
+	/* More that lead to the process, at the first one's port. Those of IPv4 come first. As many as there is room for are sent. */
+	uint8_t way_count;
+	struct tcp_wire_address ways[TCP_WIRE_HANDLE_WAYS_MAX - 1];
 	uint32_t listener_id;
-	uint32_t process_id;
 	uint64_t host_id; /* equal for processes that share boot and network namespace */
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	char host[TCP_WIRE_HOST_BYTES];
 	uint64_t tuning; /* params.tuning_told */
 };
 
-/* First bytes on every stream, connecting to accepting side. */
+/* First bytes on every stream, accepting to connecting side: nothing that follows from the secret. */
+struct tcp_wire_challenge {
+	uint8_t nonce[TCP_WIRE_NONCE_BYTES];
+};
+
+/* The answer, which proves that its sender has the secret: tcp_wire_prove. */
 struct tcp_wire_hello {
 	uint8_t stream, stream_count; /* index below count; count from 1 to TCP_WIRE_STREAMS_MAX */
 	uint8_t active_count;         /* the first so many are used, the rest stand by */
 	uint32_t listener_id, epoch, process_id;
-	uint8_t secret[TCP_WIRE_SECRET_BYTES];
+	uint8_t nonce[TCP_WIRE_NONCE_BYTES];
 	uint64_t connection_id;
 	uint64_t host_id;            /* as in the handle */
 	uint32_t eager_window_bytes; /* of the sender; the smaller of both counts */
@@ -72,16 +99,18 @@ struct tcp_wire_hello {
 	char host[TCP_WIRE_HOST_BYTES];
 };
 
-/* The answer. Anything but TCP_WELCOME_OK closes the stream. */
+/* The answer, proven too, unless it is TCP_WELCOME_SECRET or _VERSION. Anything but TCP_WELCOME_OK closes the stream. */
 enum tcp_welcome { TCP_WELCOME_OK, TCP_WELCOME_VERSION, TCP_WELCOME_SECRET, TCP_WELCOME_FULL, TCP_WELCOME_COUNT };
 struct tcp_wire_welcome {
 	uint8_t status; /* enum tcp_welcome */
-	uint8_t rail_count;
+	uint8_t rail_count, way_count;
+	uint32_t process_id;
 	uint64_t connection_id;
 	uint32_t eager_window_bytes;
 	uint32_t unscheduled_bytes; /* as in TCP_FRAME_UNSCHEDULED; counts in the last stream's, while they come in */
 	char host[TCP_WIRE_HOST_BYTES];
-	struct tcp_wire_address rails[TCP_WIRE_RAILS_MAX]; /* where the other streams may go */
+	/* All that lead to the process; the first rail_count are where the other streams go. */
+	struct tcp_wire_address ways[TCP_WIRE_WAYS_MAX];
 };
 
 enum tcp_frame_type {
@@ -158,9 +187,22 @@ uint64_t tcp_wire_peek_tuning(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
 void tcp_wire_put_cookie(uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], uint64_t cookie);
 uint64_t tcp_wire_get_cookie(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
 
+int tcp_wire_challenge(struct codec *codec, struct tcp_wire_challenge *challenge);
 int tcp_wire_hello(struct codec *codec, struct tcp_wire_hello *hello);
 /* codec.version is the peer's as soon as the magic fits. */
 int tcp_wire_welcome(struct codec *codec, struct tcp_wire_welcome *welcome);
+/*
+ * The last TCP_WIRE_PROOF_BYTES of HELLO or WELCOME, which tcp_wire_hello and tcp_wire_welcome leave alone: HMAC-SHA-256 with the
+ * secret over the direction, both nonces and all bytes before them. So nobody who was sent one can use it elsewhere.
+ */
+enum tcp_wire_direction { TCP_WIRE_CONNECTING, TCP_WIRE_ACCEPTING };
+struct tcp_wire_nonces {
+	uint8_t connecting[TCP_WIRE_NONCE_BYTES], accepting[TCP_WIRE_NONCE_BYTES];
+};
+void tcp_wire_prove(enum tcp_wire_direction direction, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+		    const struct tcp_wire_nonces *nonces, uint8_t *bytes, size_t count);
+bool tcp_wire_is_proven(enum tcp_wire_direction direction, const uint8_t secret[static TCP_WIRE_SECRET_BYTES],
+			const struct tcp_wire_nonces *nonces, const uint8_t *bytes, size_t count);
 
 void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES]);
 /* Payload is bounded by the connection, not here. */

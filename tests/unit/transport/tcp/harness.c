@@ -172,9 +172,9 @@ void harness_open(struct harness *harness, const struct harness_program *program
 	harness->transport.bounds_windows = true;
 	assert_int_equal(pace_new(&options, &harness->transport.devices.list[0].pace), 0);
 	assert_int_equal(
-		tcp_connection_new(&harness->transport, TCP_SENDER, 0, HARNESS_STREAMS, active_count, &harness->sender),
+		tcp_connection_new(&harness->transport, TCP_SENDER, 0, 0, HARNESS_STREAMS, active_count, &harness->sender),
 		0);
-	assert_int_equal(tcp_connection_new(&harness->transport, TCP_RECEIVER, 0, HARNESS_STREAMS, active_count,
+	assert_int_equal(tcp_connection_new(&harness->transport, TCP_RECEIVER, 0, 0, HARNESS_STREAMS, active_count,
 					    &harness->receiver),
 			 0);
 	LIST_INSERT_HEAD(&harness->transport.connections, harness->sender, link);

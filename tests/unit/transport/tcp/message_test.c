@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/copy.h"
 #include "support/runtime.h"
+#include "transport/tcp/dial.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -16,10 +16,14 @@
 static struct tcp_wire_handle some_handle(void)
 {
 	struct tcp_wire_handle handle = {
-		.address = { .family = 4, .port = 4711, .tied_port = 4712, .bytes = { 10, 1, 2, 3 } },
+		.address = { .family = 4,
+			     .speed = TCP_SPEED_BELOW_200,
+			     .prefix_bits = 24,
+			     .port = 4711,
+			     .tied_port = 4712,
+			     .bytes = { 10, 1, 2, 3 } },
 		.rail_count = 2,
 		.listener_id = 77,
-		.process_id = 4242,
 		.host_id = 0x0123456789abcdefULL,
 		.host = "node-a"
 	};
@@ -42,7 +46,6 @@ static void a_handle_survives(void **state)
 	assert_memory_equal(&in.address, &out.address, sizeof(in.address));
 	assert_int_equal(out.rail_count, 2);
 	assert_int_equal(out.listener_id, 77);
-	assert_int_equal(out.process_id, 4242);
 	assert_true(out.host_id == in.host_id);
 	assert_memory_equal(in.secret, out.secret, sizeof(in.secret));
 	assert_string_equal(out.host, "node-a");
@@ -63,6 +66,103 @@ static void every_flipped_bit_of_a_handle_is_refused(void **state)
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_true(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out) < 0);
 	}
+}
+
+static struct tcp_wire_address some_way(unsigned index, uint8_t family)
+{
+	struct tcp_wire_address way = { .family = family,
+					.speed = (uint8_t)(index % (TCP_SPEED_MOST + 1)),
+					.prefix_bits = family == 4 ? (uint8_t)(1 + index * 5) : 64,
+					.port = 4711 };
+
+	memset(way.bytes, (int)(200 + index), family == 4 ? 4 : 16);
+	return way;
+}
+
+/* Six of IPv4 or two of IPv6, and what fits of both. */
+static void a_handle_has_more_ways_as_far_as_they_fit(void **state)
+{
+	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+
+	(void)state;
+	for (unsigned count_4 = 0; count_4 < TCP_WIRE_HANDLE_WAYS_MAX; count_4++)
+		for (unsigned count_6 = 0; count_4 + count_6 < TCP_WIRE_HANDLE_WAYS_MAX; count_6++) {
+			const unsigned kept_6 = (34 - 5 * count_4) / 17 < count_6 ? (34 - 5 * count_4) / 17 : count_6;
+			struct tcp_wire_handle in = some_handle(), out;
+
+			memset(&out, 0, sizeof(out));
+			for (unsigned i = 0; i < count_4 + count_6; i++)
+				in.ways[in.way_count++] = some_way(i, i < count_4 ? 4 : 6);
+			tcp_wire_handle(CODEC_TO(bytes), &in);
+			assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
+			assert_int_equal(out.way_count, count_4 + kept_6);
+			assert_memory_equal(in.ways, out.ways, out.way_count * sizeof(in.ways[0]));
+			assert_memory_equal(in.secret, out.secret, sizeof(in.secret));
+		}
+}
+
+static void prefixes_of_other_ways_are_rounded(void **state)
+{
+	static const struct {
+		uint8_t family, in, out;
+	} cases[] = { { 4, 0, 32 }, { 4, 1, 1 }, { 4, 32, 32 }, { 6, 0, 48 }, { 6, 49, 56 }, { 6, 64, 64 }, { 6, 65, 128 }, { 6, 128, 128 } };
+	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tcp_wire_handle in = some_handle(), out;
+
+		in.ways[in.way_count++] = some_way(1, cases[i].family);
+		in.ways[0].prefix_bits = cases[i].in;
+		tcp_wire_handle(CODEC_TO(bytes), &in);
+		assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
+		assert_int_equal(out.ways[0].prefix_bits, cases[i].out);
+	}
+}
+
+/* Every byte of HELLO and WELCOME, the nonces, the direction and the secret count. */
+static void a_proof_is_of_all_that_was_said(void **state)
+{
+	static const size_t counts[] = { TCP_WIRE_HELLO_BYTES, TCP_WIRE_WELCOME_BYTES };
+	uint8_t secret[TCP_WIRE_SECRET_BYTES] = { 1, 2 }, bytes[TCP_WIRE_WELCOME_BYTES];
+	struct tcp_wire_nonces nonces = { .connecting = { 3 }, .accepting = { 4 } };
+
+	(void)state;
+	for (int way = 0; way < 2; way++) {
+		memset(bytes, 7, sizeof(bytes));
+		tcp_wire_prove(way, secret, &nonces, bytes, counts[way]);
+		assert_true(tcp_wire_is_proven(way, secret, &nonces, bytes, counts[way]));
+		assert_false(tcp_wire_is_proven(!way, secret, &nonces, bytes, counts[way]));
+		for (size_t i = 0; i < counts[way]; i++) {
+			bytes[i] ^= 0x10;
+			assert_false(tcp_wire_is_proven(way, secret, &nonces, bytes, counts[way]));
+			bytes[i] ^= 0x10;
+		}
+		for (size_t i = 0; i < TCP_WIRE_NONCE_BYTES; i++) {
+			uint8_t *const parts[] = { &nonces.connecting[i], &nonces.accepting[i], &secret[i] };
+
+			for (unsigned k = 0; k < 3; k++) {
+				*parts[k] ^= 1;
+				assert_false(tcp_wire_is_proven(way, secret, &nonces, bytes, counts[way]));
+				*parts[k] ^= 1;
+			}
+		}
+	}
+}
+
+static void a_challenge_survives(void **state)
+{
+	struct tcp_wire_challenge in = { .nonce = { 1, 2, 3 } }, out;
+	uint8_t bytes[TCP_WIRE_CHALLENGE_BYTES];
+	struct codec *codec = CODEC_FROM(bytes, sizeof(bytes));
+
+	(void)state;
+	tcp_wire_challenge(CODEC_TO(bytes), &in);
+	assert_int_equal(tcp_wire_challenge(CODEC_FROM(bytes, sizeof(bytes)), &out), 0);
+	assert_memory_equal(&in, &out, sizeof(in));
+	bytes[4]++;
+	assert_int_equal(tcp_wire_challenge(codec, &out), -EPROTO);
+	assert_int_equal(codec->version, TCP_WIRE_VERSION + 1);
 }
 
 static void another_version_is_told_from_garbage_and_names_its_host(void **state)
@@ -97,7 +197,7 @@ static void a_host_name_from_the_wire_is_fit_for_a_log(void **state)
 	in.host[1] = 27;
 	tcp_wire_handle(CODEC_TO(bytes), &in);
 	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
-	assert_int_equal(strlen(out.host), TCP_WIRE_HOST_BYTES - 1);
+	assert_int_equal(strlen(out.host), TCP_WIRE_HANDLE_HOST_BYTES - 1);
 	assert_memory_equal(out.host, "??xx", 4);
 }
 
@@ -109,6 +209,7 @@ static void a_hello_survives_and_its_counts_are_bounded(void **state)
 				     .listener_id = 9,
 				     .epoch = 4,
 				     .process_id = 1,
+				     .nonce = { 5, 6 },
 				     .connection_id = 99,
 				     .eager_window_bytes = 65536,
 				     .timeout_ms = 10000,
@@ -136,6 +237,8 @@ static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 {
 	struct tcp_wire_welcome in = { .status = TCP_WELCOME_OK,
 				       .rail_count = TCP_WIRE_RAILS_MAX,
+				       .way_count = TCP_WIRE_WAYS_MAX,
+				       .process_id = 4242,
 				       .connection_id = 5,
 				       .eager_window_bytes = 65536,
 				       .host = "node-c" },
@@ -145,8 +248,10 @@ static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 
 	(void)state;
 	memset(&out, 0, sizeof(out));
-	for (unsigned i = 0; i < TCP_WIRE_RAILS_MAX; i++)
-		in.rails[i] = (struct tcp_wire_address){ .family = 6,
+	for (unsigned i = 0; i < TCP_WIRE_WAYS_MAX; i++)
+		in.ways[i] = (struct tcp_wire_address){ .family = 6,
+							 .speed = (uint8_t)(i % 8),
+							 .prefix_bits = 64,
 							 .port = (uint16_t)(1000 + i),
 							 .tied_port = (uint16_t)(2000 + i),
 							 .bytes = { 0xfd, [15] = (uint8_t)i } };
@@ -291,6 +396,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_handle_survives),
 		cmocka_unit_test(every_flipped_bit_of_a_handle_is_refused),
+		cmocka_unit_test(a_handle_has_more_ways_as_far_as_they_fit),
+		cmocka_unit_test(prefixes_of_other_ways_are_rounded),
+		cmocka_unit_test(a_proof_is_of_all_that_was_said),
+		cmocka_unit_test(a_challenge_survives),
 		cmocka_unit_test(another_version_is_told_from_garbage_and_names_its_host),
 		cmocka_unit_test(a_host_name_from_the_wire_is_fit_for_a_log),
 		cmocka_unit_test(a_hello_survives_and_its_counts_are_bounded),
