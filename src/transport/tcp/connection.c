@@ -128,6 +128,7 @@ void tcp_connection_free(struct tcp_connection *connection)
 		tcp_stream_fini(&connection->streams[i]);
 	sys_free(connection->streams);
 	tcp_receiver_fini(connection);
+	tcp_detour_free(connection);
 	tcp_window_fini(&connection->s.window);
 	sys_free(connection->s.again);
 	sys_free(connection->s.buffer);

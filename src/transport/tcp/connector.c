@@ -247,6 +247,9 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 		}
 		connection->live_count++;
 	}
+	connection->s.way_count = connector->dials[0].welcome.way_count;
+	connection->s.ways_own = connector->dials[0].welcome.rail_count;
+	memcpy(connection->s.ways, connector->dials[0].welcome.ways, sizeof(connection->s.ways));
 	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
 	tcp_growth_init(connection);
 	LIST_INSERT_HEAD(&transport->connections, connection, link);

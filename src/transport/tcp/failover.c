@@ -170,6 +170,8 @@ void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *s
 	tcp_stream_attach(stream, fd, epoch, now_ns);
 	connection->live_count++;
 	connection->ready = true;
+	stream->rests = connection->live_count > 1 && connection->s.rest_ns;
+	stream->rests_until_ns = now_ns + connection->s.rest_ns;
 	if (connection->live_count > 1)
 		return;
 	if (connection->role == TCP_SENDER)
@@ -363,7 +365,7 @@ void tcp_failover_restore_primary(struct tcp_connection *connection)
 	if (connection->role != TCP_SENDER || !connection->s.primary)
 		return;
 	primary = &connection->streams[connection->s.primary];
-	if (first->live && !first->awaits_dead && primary->live && primary->tx_acknowledged == primary->tx_queued &&
+	if (first->live && !first->awaits_dead && !first->rests && primary->live && primary->tx_acknowledged == primary->tx_queued &&
 	    connection->s.again_head == connection->s.again_tail)
 		connection->s.primary = 0;
 }

@@ -320,6 +320,7 @@ void tcp_connection_close(struct tcp_connection *connection)
 	if (!connection->error)
 		say_bye(connection, now_ns);
 	if (now) {
+		tcp_detour_free(connection);
 		tcp_count_gone(connection);
 		LIST_REMOVE(connection, link);
 		tcp_linger(connection, now_ns);

@@ -30,7 +30,7 @@ size_t tcp_stripe_segment(const struct tcp_connection *connection)
 
 static bool is_usable(const struct tcp_stream *stream)
 {
-	return stream->live && !stream->awaits_dead;
+	return stream->live && !stream->awaits_dead && !stream->rests;
 }
 
 static uint64_t in_flight(const struct tcp_stream *stream)

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection whose own way brings nothing any more goes over another one. Nothing stands by: when all streams are silent,
+ * or lost, a sender dials another way to the peer, and closes nothing meanwhile. The peer's WELCOME proves that the peer
+ * lives, and so that the way is lost and not the peer stopped. Then stream DETOUR is that socket, the others are lost by the
+ * rules of failover.c, and what they had goes over it. They are dialled anew over their own way; one that is back carries data
+ * again when it has been heard for a while, longer each time, and the detour ends.
+ */
+#include "transport/tcp/dial.h"
+
+#include "base/log.h"
+#include "base/minmax.h"
+#include "base/sys.h"
+
+#include <string.h>
+
+#define HEAR_NS        (100 * NS_PER_MS) /* from WELCOME on: a peer that was stopped sends its signs of life */
+#define AGAIN_NS       NS_PER_S /* no way was found */
+#define REST_FIRST_NS  (2 * NS_PER_S)
+#define REST_MOST_NS   (60 * NS_PER_S)
+#define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
+enum { DETOUR = 1 };
+
+struct tcp_detour {
+	struct tcp_race race;
+	struct tcp_dial dial;
+	struct tcp_dial own; /* of the stream, before */
+	bool races, taken;
+	uint64_t ready_ns, again_at_ns;
+	uint64_t rest_ns, lost_ns; /* what a stream that is back waits, and when the way was lost last */
+};
+
+void tcp_detour_free(struct tcp_connection *connection)
+{
+	struct tcp_detour *detour = connection->s.detour;
+
+	if (!detour)
+		return;
+	if (detour->races)
+		tcp_race_end(&detour->race);
+	sys_close_socket(&detour->dial.fd);
+	sys_free(detour);
+	connection->s.detour = NULL;
+}
+
+static bool is_silent(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	return !connection->live_count ||
+	       clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->stream_timeout_ns / 2;
+}
+
+/* Those that its streams have now bring nothing. */
+static void leave_out_own(const struct tcp_connection *connection, struct tcp_race *race)
+{
+	for (unsigned i = 0; i < race->way_count; i++) {
+		const struct tcp_way *way = &race->ways[i];
+
+		race->dead[i] = way->rank == TCP_WAY_AS_ROUTED;
+		for (unsigned k = 0; k < connection->stream_count; k++) {
+			const struct tcp_dial *dial = connection->streams[k].dial;
+			struct sockaddr_storage peer;
+
+			tcp_socket_address(&way->peer, 0, &peer);
+			race->dead[i] |= dial && dial->interface == way->interface &&
+					 tcp_socket_same_address(&dial->peer, &peer);
+		}
+	}
+}
+
+static bool is_hopeless(const struct tcp_race *race)
+{
+	for (unsigned i = 0; i < race->way_count; i++)
+		if (!race->dead[i])
+			return false;
+	return true;
+}
+
+static void begin(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+{
+	const struct tcp_stream *stream = &connection->streams[DETOUR];
+	const struct tcp_sender *s = &connection->s;
+	struct tcp_race *race = &detour->race;
+
+	memset(race, 0, sizeof(*race));
+	detour->ready_ns = 0;
+	detour->dial = *stream->dial;
+	detour->dial.fd = -1;
+	detour->dial.hello.epoch = stream->epoch + 1;
+	race->epoch = stream->epoch + 1;
+	race->transport = connection->transport;
+	race->device = connection->device;
+	race->dial = &detour->dial;
+	race->deadline_ns = detour->dial.deadline_ns = now_ns + connection->transport->timeout_ns;
+	tcp_race_begin(race, s->ways, s->way_count, s->ways_own, now_ns);
+	leave_out_own(connection, race);
+	tcp_ways_spread(race->ways, race->dead, race->way_count, connection->id);
+	detour->races = !is_hopeless(race);
+	detour->again_at_ns = now_ns + AGAIN_NS;
+}
+
+static void give_up(struct tcp_detour *detour, uint64_t now_ns)
+{
+	tcp_race_end(&detour->race);
+	sys_close_socket(&detour->dial.fd);
+	detour->races = false;
+	detour->again_at_ns = now_ns + AGAIN_NS;
+}
+
+static void say(const struct tcp_connection *connection, const struct tcp_dial *dial)
+{
+	const struct tcp_transport *transport = connection->transport;
+	char text[TCP_ADDRESS_TEXT];
+
+	log_info(LOG_NET, "nothing comes from host %s any more; the connection goes over interface %s to %s meanwhile",
+		 connection->peer_host, dial->interface < 0 ? "?" : transport->interfaces[dial->interface].name,
+		 tcp_socket_text(&dial->peer, text));
+}
+
+static void replace(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+{
+	struct tcp_stream *stream = &connection->streams[DETOUR];
+	int fd = detour->dial.fd;
+
+	detour->dial.fd = -1;
+	if (!detour->taken)
+		detour->own = *stream->dial;
+	*stream->dial = detour->dial;
+	stream->dial->state = TCP_DIAL_START;
+	stream->dial->once = false;
+	stream->dial->retry_at_ns = 0;
+	detour->races = false;
+	detour->taken = true;
+	detour->rest_ns = detour->lost_ns && clock_elapsed_ns(detour->lost_ns, now_ns) < REST_FORGET_NS
+				  ? min_u64(2 * detour->rest_ns, REST_MOST_NS)
+				  : REST_FIRST_NS;
+	detour->lost_ns = now_ns;
+	connection->s.rest_ns = 0;
+	tcp_failover_attach(connection, stream, fd, detour->dial.hello.epoch, now_ns);
+	connection->s.rest_ns = detour->rest_ns;
+	tcp_failover_watch_stream(connection, stream, now_ns);
+}
+
+/* The way is there. A peer that was only stopped is heard over the old one, too. */
+static void take(struct tcp_connection *connection, struct tcp_detour *detour, bool silent, uint64_t now_ns)
+{
+	struct tcp_stream *stream = &connection->streams[DETOUR];
+
+	if (stream->move == TCP_MOVE_CALL) { /* its mover sees to that first */
+		shutdown(stream->fd, SHUT_RDWR);
+		return;
+	}
+	if (silent)
+		say(connection, &detour->dial);
+	tcp_failover_lost(connection, stream, "its connection takes another way", now_ns);
+	for (unsigned i = 0; i < connection->stream_count && silent; i++)
+		tcp_failover_lost(connection, &connection->streams[i], "it fell silent", now_ns);
+	if (!connection->error)
+		replace(connection, detour, now_ns);
+	if (silent)
+		connection->last_rx_ns = now_ns; /* WELCOME */
+}
+
+static void race(struct tcp_connection *connection, struct tcp_detour *detour, bool silent, uint64_t now_ns)
+{
+	int r = detour->ready_ns ? 0 : tcp_race_step(&detour->race, now_ns);
+
+	if (r > 0) {
+		r = tcp_dial_step(connection->transport, &detour->dial, now_ns);
+		if (r < 0)
+			r = tcp_race_failed(&detour->race, r, now_ns);
+	}
+	if (r < 0)
+		give_up(detour, now_ns);
+	else if (detour->dial.state == TCP_DIAL_READY && !detour->ready_ns)
+		detour->ready_ns = now_ns;
+	else if (detour->ready_ns && clock_elapsed_ns(detour->ready_ns, now_ns) > HEAR_NS)
+		take(connection, detour, silent, now_ns);
+}
+
+static bool is_empty(const struct tcp_stream *stream)
+{
+	return stream->tx_acknowledged == stream->tx_queued;
+}
+
+/* The first stream is back, and carries what there is to carry. */
+static void come_back(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+{
+	struct tcp_stream *first = &connection->streams[0], *stream = &connection->streams[DETOUR];
+
+	if (!first->live || first->awaits_dead || first->rests || connection->s.primary || !is_empty(stream) ||
+	    stream->move == TCP_MOVE_CALL)
+		return;
+	detour->taken = false;
+	connection->s.rest_ns = 0;
+	log_info(LOG_NET, "the connection with host %s is back on its own way", connection->peer_host);
+	detour->own.hello.epoch = stream->dial->hello.epoch;
+	*stream->dial = detour->own;
+	tcp_failover_lost(connection, stream, "its connection is back on its own way", now_ns);
+}
+
+/* Also those that would be the only ones. */
+static void let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
+{
+	const bool alone = !connection->streams[DETOUR].live;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (!stream->rests || (!alone && now_ns < stream->rests_until_ns))
+			continue;
+		stream->rests = false;
+		connection->ready = true;
+	}
+}
+
+bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_detour *detour = connection->s.detour;
+	const bool silent = is_silent(connection, now_ns);
+
+	if (connection->error || connection->closing)
+		tcp_detour_free(connection);
+	if (connection->role != TCP_SENDER || connection->error || connection->closing || connection->stream_count <= DETOUR ||
+	    !connection->streams[DETOUR].dial || connection->streams[DETOUR].dial->peer_is_here)
+		return false;
+	if (!detour && silent) {
+		detour = connection->s.detour = sys_zalloc(sizeof(*detour));
+		if (detour)
+			detour->dial.fd = -1;
+	}
+	if (!detour)
+		return false;
+	let_rested_carry(connection, now_ns);
+	if (detour->races && !silent && detour->dial.state < TCP_DIAL_HELLO)
+		give_up(detour, now_ns);
+	if (!detour->races && silent && now_ns >= detour->again_at_ns)
+		begin(connection, detour, now_ns);
+	if (detour->races)
+		race(connection, detour, silent, now_ns);
+	else if (detour->taken)
+		come_back(connection, detour, now_ns);
+	return detour->races;
+}
