@@ -345,6 +345,29 @@ class Hosts(Bench):
         self.net.settings["a"]["TRIBUTARY_IF"] = "=ens2"
         self.found(OK)
 
+    def test_nccls_variable_keeps_from_a_faster_port(self):
+        self.pair()
+        self.net.settings["a"]["NCCL_SOCKET_IFNAME"] = "tap0"
+        # Of 1 Gbit/s, as long as the file is open.
+        tap = subprocess.Popen(["ip", "netns", "exec", "a", sys.executable, "-c", """
+import array, fcntl, os, socket, struct, sys
+tun = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tun, 0x400454ca, struct.pack("16sH22x", b"tap0", 0x1002))
+speed = array.array("B", struct.pack("=IIIHBB28x", 2, 0, 0, 1000, 1, 0))
+fcntl.ioctl(socket.socket(), 0x8946, struct.pack("16sP16x", b"tap0", speed.buffer_info()[0]))
+print(flush=True)
+sys.stdin.read()
+"""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(tap.communicate)
+        if not tap.stdout.readline():
+            self.skipTest("no tap interfaces here")
+        ip("-n", "a", "addr", "add", "10.7.0.1/24", "dev", "tap0")
+        ip("-n", "a", "link", "set", "tap0", "up")
+        _, findings, whole = self.net.check()
+        self.assertIn("interfaces warning a NCCL_SOCKET_IFNAME=tap0 keeps Tributary from ens1 of 10 Gbit/s, which is up and faster "
+                      "than tap0", findings)
+        self.assertTrue(any("TRIBUTARY_IF=^lo" in f["remedy"] for f in whole["findings"] if f["check"] == "interfaces"))
+
     def test_no_address_but_of_loopback(self):
         self.net.host("a")
         self.net.host("b")

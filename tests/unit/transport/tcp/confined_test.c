@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/tcp/confined.h"
 
+#include "support/log_lines.h"
 #include "support/private_net.h"
 #include "transport/tcp/interface.h"
+#include "transport/transport.h"
 #include "unit/transport/tcp/fake_sysfs.h"
 
 #include <setjmp.h>
@@ -60,6 +62,18 @@ static int tap_open(const char *name)
 	return r ? -1 : fd;
 }
 
+static void expect_line(const struct params *params, bool is_there)
+{
+	struct transport *transport;
+
+	log_lines_start(TCP_CONFINED_REMEDY);
+	assert_int_equal(transport_tcp.open(params, &transport), 0);
+	transport_tcp.close(transport);
+	assert_int_equal(log_lines()->infos, is_there);
+	assert_int_equal(log_lines()->found, is_there);
+	log_set_sink(NULL);
+}
+
 /* In a network namespace of its own: tap0 has 1 Gbit/s, eth0 10. */
 static void nccls_variable_alone_confines(void **state)
 {
@@ -98,6 +112,7 @@ static void nccls_variable_alone_confines(void **state)
 		assert_int_equal(tcp_interfaces_find(&params, at, TCP_INTERFACE_MAX, &count, &diag), 0);
 		if (tcp_confined(&params, at, count, text) != cases[i].confines)
 			fail_msg("TRIBUTARY_IF=%s NCCL_SOCKET_IFNAME=%s", cases[i].ours, cases[i].nccls);
+		expect_line(&params, cases[i].confines && i == 0); /* once */
 		if (i == 0)
 			assert_string_equal(text, "NCCL_SOCKET_IFNAME=tap0 keeps Tributary from eth0 of 10 Gbit/s, "
 						  "which is up and faster than tap0");
