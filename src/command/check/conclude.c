@@ -388,13 +388,24 @@ static const char *check_of(enum tcp_reach reach)
 	}
 }
 
-static void report_unreached(struct hosts *hosts, size_t to, const json_t *at, const struct set *from, int error)
+/* It reaches another address of that host: Tributary takes that way. */
+static bool has_another_way(const struct hosts *hosts, size_t from, size_t to)
+{
+	for (size_t k = 0; k < CHECK_INTERFACES_MAX; k++)
+		if (hosts->errors[from][to][k] == 0)
+			return true;
+	return false;
+}
+
+static void report_unreached(struct hosts *hosts, size_t to, const json_t *at, const struct set *from, int error,
+			     bool another_way)
 {
 	const char *ports = json_text_of(facts_of(hosts, to), "ports"), *address = json_text_of(at, "address");
 	char subject[SUBJECT_BYTES], names[LIST_BYTES], common[128], reason[TCP_REACH_REASON_BYTES],
 		remedy[TCP_REACH_REMEDY_BYTES];
 	const struct tcp_reach_facts facts = { .error = -error, .ports = strcmp(ports, "any") ? ports : NULL };
 	const enum tcp_reach reach = reach_of(error);
+	const int port = (int)json_integer_value(json_object_get(at, "port"));
 
 	tcp_reach_reason(reach, &facts, reason);
 	tcp_reach_remedy(reach, &facts, remedy);
@@ -406,18 +417,21 @@ static void report_unreached(struct hosts *hosts, size_t to, const json_t *at, c
 		     "%.60s is a loopback address, which %s cannot reach|Set another interface up and give it an address, "
 		     "or let TRIBUTARY_IF name it; `tributary devices` shows what there is.",
 		     address, names);
-	else
-		find(hosts, check_of(reach), in_the_way(hosts, to), subject,
-		     "%.60s TCP port %d from %s: %s|%s%s%s%s%s.", address,
-		     (int)json_integer_value(json_object_get(at, "port")), names, reason, remedy,
-		     *common ? ". Or set TRIBUTARY_IF=" : "", common, *common ? " on " : "",
+	else if (another_way)
+		find(hosts, check_of(reach), DOCTOR_NOTE, subject,
+		     "%.60s TCP port %d from %s: %s|Tributary takes another way. Where NCCL's bootstrap takes that address, let "
+		     "NCCL_SOCKET_IFNAME%s%s%s%s name what all reach, with TRIBUTARY_IF=^lo beside it.",
+		     address, port, names, reason, *common ? "=" : "", common, *common ? " on " : "",
 		     *common ? name_of(hosts, to) : "");
+	else
+		find(hosts, check_of(reach), in_the_way(hosts, to), subject, "%.60s TCP port %d from %s: %s|%s.",
+		     address, port, names, reason, remedy);
 }
 
 /* Who does not reach it, by what is wrong. */
 static void look_at_address(struct hosts *hosts, size_t to, size_t interface)
 {
-	struct set by_reach[TCP_REACH_COUNT] = { { .count = 0 } };
+	struct set by_reach[2][TCP_REACH_COUNT] = { { { .count = 0 } } };
 	int exact[TCP_REACH_COUNT] = { 0 };
 
 	for (size_t from = 0; from < hosts->count; from++) {
@@ -426,11 +440,15 @@ static void look_at_address(struct hosts *hosts, size_t to, size_t interface)
 		if (error <= 0)
 			continue;
 		exact[reach_of(error)] = error;
-		put_in(&by_reach[reach_of(error)], from);
+		put_in(&by_reach[has_another_way(hosts, from, to)][reach_of(error)], from);
 	}
-	for (size_t reach = 0; reach < TCP_REACH_COUNT; reach++)
-		if (by_reach[reach].count)
-			report_unreached(hosts, to, interface_of(hosts, to, interface), &by_reach[reach], exact[reach]);
+	for (size_t i = 0; i < 2 * (size_t)TCP_REACH_COUNT; i++) {
+		const size_t reach = i / 2, another_way = i % 2;
+
+		if (by_reach[another_way][reach].count)
+			report_unreached(hosts, to, interface_of(hosts, to, interface), &by_reach[another_way][reach],
+					 exact[reach], another_way);
+	}
 }
 
 static void report_short(struct hosts *hosts, size_t i, const json_t *at, const struct set *short_only, int passes)

@@ -253,8 +253,8 @@ static void packets_that_vanish_are_named_with_those_that_pass(void **state)
 			    "mtu error a:eth0 to b: packets of 9000 bytes vanish on the way, short ones pass");
 }
 
-/* a has two networks, b and c one of them: TRIBUTARY_IF of what all reach is the remedy. */
-static void the_remedy_names_the_interface_that_all_reach(void **state)
+/* a has two networks, b and c one of them: that is taken, and NCCL's bootstrap is told of it. */
+static void an_address_beside_another_way_is_a_note(void **state)
 {
 	struct check_report report;
 	json_t *hosts = good_hosts();
@@ -269,7 +269,8 @@ static void the_remedy_names_the_interface_that_all_reach(void **state)
 	assert_int_equal(check_conclude(hosts, &report), 0);
 	assert_int_equal(report.count, 1);
 	assert_string_equal(report.at[0].subject, "a:ens1");
-	assert_non_null(strstr(report.at[0].remedy, "TRIBUTARY_IF==ens2 on a"));
+	assert_int_equal(report.at[0].severity, DOCTOR_NOTE);
+	assert_non_null(strstr(report.at[0].remedy, "NCCL_SOCKET_IFNAME==ens2 on a name what all reach"));
 	check_report_fini(&report);
 	json_decref(hosts);
 }
@@ -360,7 +361,7 @@ static void the_largest_cluster_is_concluded(void **state)
 	}
 	json_decref(interfaces);
 	assert_string_equal(only(hosts, text),
-			    "ports error h:e  TCP port 7 from h, h, h, h and 12 more: nothing answers, as a firewall drops "
+			    "ports note h:e  TCP port 7 from h, h, h, h and 12 more: nothing answers, as a firewall drops "
 			    "packets or the host is down");
 }
 
@@ -396,7 +397,7 @@ int main(void)
 		cmocka_unit_test(what_tcp_does_not_carry_is_no_error),
 		cmocka_unit_test(an_interface_that_reaches_nobody_is_named),
 		cmocka_unit_test(packets_that_vanish_are_named_with_those_that_pass),
-		cmocka_unit_test(the_remedy_names_the_interface_that_all_reach),
+		cmocka_unit_test(an_address_beside_another_way_is_a_note),
 		cmocka_unit_test(a_host_may_say_anything),
 		cmocka_unit_test(many_hosts_make_one_line),
 		cmocka_unit_test(the_largest_cluster_is_concluded),
