@@ -26,6 +26,7 @@ enum {
 	TRIMS_MOST = 4,
 	MANY = 4,        /* times as many streams */
 	BESIDE_MOST = 3, /* the same, at once beside other hosts */
+	FAILED_AFTER_LOOK = 2, /* trials, by which the hold is a fifth of a second */
 };
 /* Waited so long, of the last NEED_SPAN_NS or so: a tenth, below which streams hardly shorten anything. */
 #define NEED_NS       (20 * NS_PER_MS)
@@ -304,10 +305,12 @@ static void step_base(struct tcp_streams *streams, struct tcp_streams_way *way, 
 		if (!is_measured(streams, way, sample))
 			return;
 		streams->looks = false;
-		if (tcp_streams_measure_port(base) < LESS * way->held_Bps)
-			way->more_after_ns = now_ns; /* for one trial */
-		else
+		if (tcp_streams_measure_port(base) < LESS * way->held_Bps) {
+			way->more_after_ns = now_ns; /* for one trial, and a few more where that fails by chance */
+			way->failed_more = (uint32_t)min_u64(way->failed_more, FAILED_AFTER_LOOK);
+		} else {
 			put_back(streams, now_ns);
+		}
 	} else if (base->periods && rate(base) <= 0) {
 		return; /* where nothing passes at all, anything would be a gain */
 	} else if (wants_more(streams, way, sample) && !is_full(tcp_streams_measure_port(base), sample)) {

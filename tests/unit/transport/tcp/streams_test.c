@@ -387,7 +387,6 @@ static void nothing_is_adopted_where_the_receiver_is_full(void **state)
 	}
 }
 
-/* Where others send, a trial proves nothing before the receiver has said what becomes of them. */
 /* Or one that looks once a second would be held for ever. */
 static void a_look_that_ends_early_leaves_the_hold(void **state)
 {
@@ -407,6 +406,35 @@ static void a_look_that_ends_early_leaves_the_hold(void **state)
 	tcp_streams_step(&streams, &way, &sample, &answer);
 	assert_int_equal(streams.state, TCP_STREAMS_SETTLED);
 	assert_int_equal(way.more_after_ns, 2 * NS_PER_S);
+}
+
+/*
+ * Connections that filled the port have failed often, and are gone. One that is alone there finds room; where its first trial
+ * fails by chance, it does not wait for the minutes that theirs had come to.
+ */
+static void a_look_that_finds_room_forgets_the_long_hold(void **state)
+{
+	struct tcp_streams streams = { 0 };
+	struct tcp_streams_way way = { .random = 1, .found = 1, .held_Bps = 1e8, .failed_more = 12, .more_after_ns = 300 * NS_PER_S };
+	struct tcp_streams_answer answer = { .active = 1 };
+	struct tcp_streams_sample sample = { .now_ns = NS_PER_S, .elapsed_ns = 4 * NS_PER_MS, .waited_ns = 4 * NS_PER_MS,
+					     .acknowledged_bytes = 100000, .port_bytes = 100000, .ready = 3, .turn = true };
+	bool tried = false;
+
+	(void)state;
+	tcp_streams_init(&streams);
+	for (unsigned i = 0; i < 300 && !(tried && streams.state == TCP_STREAMS_SETTLED); i++, sample.now_ns += 4 * NS_PER_MS) {
+		const unsigned active = (unsigned)__builtin_popcount(answer.active);
+
+		memset(sample.waited_bytes, 0, sizeof(sample.waited_bytes));
+		for (unsigned k = 0; k < active; k++) /* more streams carry no more: another one's packets came in between */
+			sample.waited_bytes[k] = sample.acknowledged_bytes / active;
+		tcp_streams_step(&streams, &way, &sample, &answer);
+		tried |= streams.state == TCP_STREAMS_MORE;
+	}
+	assert_true(tried);
+	assert_int_equal(streams.state, TCP_STREAMS_SETTLED);
+	assert_in_range(way.more_after_ns, sample.now_ns, sample.now_ns + NS_PER_S);
 }
 
 /* A switch that is down, or drops long packets: more streams would be an endless gain. */
@@ -541,6 +569,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_adopted_where_the_receiver_is_full),
 		cmocka_unit_test(what_becomes_of_others_has_to_be_known),
 		cmocka_unit_test(a_look_that_ends_early_leaves_the_hold),
+		cmocka_unit_test(a_look_that_finds_room_forgets_the_long_hold),
 		cmocka_unit_test(where_nothing_passes_no_more_streams_are_tried),
 		cmocka_unit_test(the_limit_of_a_process_that_died_ends),
 		cmocka_unit_test(any_content_of_shared_memory_is_harmless),
