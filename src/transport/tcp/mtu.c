@@ -17,7 +17,9 @@
 
 #define STALL_NS (150 * NS_PER_MS) /* less than Linux's shortest time-out */
 enum {
-	PROOF_PACKETS = 64, /* arrive in a row, with nothing repeated, before a size is known to work */
+	/* Of so many only so many are repeated, before a size is known to work. Delayed acknowledgements repeat some in vain. */
+	PROOF_PACKETS = 64,
+	PROOF_REPEATED = 2,
 	/* Repetitions of a packet whose size was lost on the way before, and of one that is tried. */
 	ENOUGH_IF_LOST = 1,
 	ENOUGH_IF_TRIED = 2,
@@ -142,7 +144,7 @@ static void say(const struct tcp_connection *connection, const struct tcp_stream
 		way->packet_bytes, interface->mtu_bytes, way->packet_bytes);
 }
 
-/* A size that is tried works, once many such packets have arrived and no other was lost. */
+/* A size that is tried works, once many such packets have arrived. */
 static void prove(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	struct tcp_mtu_ways *ways = &connection->transport->mtu;
@@ -152,7 +154,7 @@ static void prove(struct tcp_connection *connection, struct tcp_stream *stream)
 
 	if (!tcp_socket_sent(stream->fd, &sent))
 		return;
-	if (sent.repeated_segments != mtu->repeated) {
+	if (sent.repeated_segments > mtu->repeated + PROOF_REPEATED) {
 		mtu->repeated = sent.repeated_segments;
 		mtu->acknowledged = sent.acknowledged_bytes;
 	}

@@ -38,7 +38,7 @@ struct tcp_mtu {
 	struct tcp_mtu_rule rule;
 	enum tcp_mtu_result result;      /* at the last look */
 	bool stuck;                      /* its last socket was lost with a result that was not fine */
-	uint64_t acknowledged, repeated; /* by its kernel's count, when something was repeated last */
+	uint64_t acknowledged, repeated; /* by its kernel's count, where the proof of a size begins */
 };
 
 /* Of a sender. */
