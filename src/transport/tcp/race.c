@@ -84,16 +84,24 @@ void tcp_race_end(struct tcp_race *race)
 /* What a user is told of in the end; of those that failed alike the first. */
 static bool tells_more(const struct tcp_dial *dial, const struct tcp_dial *than)
 {
-	return !than->last_error || tcp_dial_reach(dial) > tcp_dial_reach(than);
+	const enum tcp_reach reach = tcp_dial_reach(dial), other = tcp_dial_reach(than);
+	const bool nobody = reach == TCP_REACH_NO_HOST, silent = reach == TCP_REACH_SILENT;
+
+	if (!than->last_error)
+		return true;
+	/* That nobody has an address the kernel finds out after some tries at it, and not in all. */
+	if (((nobody && other == TCP_REACH_SILENT) || (silent && other == TCP_REACH_NO_HOST)) &&
+	    tcp_socket_same_address(&dial->peer, &than->peer))
+		return nobody;
+	return reach > other;
 }
 
-static void failed(struct tcp_race *race, int way, const struct tcp_dial *dial, int error, uint64_t now_ns)
+static void failed(struct tcp_race *race, int way, struct tcp_dial *dial, int error, uint64_t now_ns)
 {
-
+	dial->last_error = error;
 	if (tells_more(dial, &race->last)) {
 		race->last = *dial;
 		race->last.fd = -1;
-		race->last.last_error = error;
 	}
 	if (dial->hello.epoch > race->epoch)
 		race->epoch = dial->hello.epoch;
