@@ -218,6 +218,8 @@ int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64
 	} while (r == 0 && dial->state > before);
 	if (r == 0 && dial->state != TCP_DIAL_READY && now_ns > dial->deadline_ns) {
 		dial->failed_in = dial->state;
+		if (!dial->last_error || dial->state >= TCP_DIAL_CHALLENGE)
+			dial->last_error = -ETIMEDOUT;
 		r = -ETIMEDOUT;
 	}
 	/* Not while a greeting waits: the way leads there, and a process that is held up is no fault of its. */

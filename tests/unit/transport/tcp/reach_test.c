@@ -2,6 +2,8 @@
 /* Each reason why a host is not reached has a line and a remedy of its own. */
 #include "transport/tcp/reach.h"
 
+#include "transport/tcp/dial.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +12,8 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static const struct tcp_reach_facts place = {
 	.ports = "20000-20999",
@@ -139,12 +143,38 @@ static void what_is_not_known_is_left_out(void **state)
 	assert_non_null(strstr(line, "interfaces to what passes"));
 }
 
+/* Of a stream that is not raced: what it said last, unless it came further since. */
+static void a_dial_that_runs_out_of_time_tells_how_far_it_came(void **state)
+{
+	static struct tcp_transport transport;
+	static const int before[] = { 0, -ECONNRESET };
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+	for (size_t i = 0; i < 2; i++) {
+		static struct tcp_dial dial;
+
+		dial = (struct tcp_dial){
+			.state = TCP_DIAL_CHALLENGE, .fd = ends[0], .deadline_ns = 1, .last_error = before[i]
+		};
+		assert_int_equal(tcp_dial_step(&transport, &dial, 2), -ETIMEDOUT);
+		assert_int_equal(tcp_dial_reach(&dial), TCP_REACH_STOPPED);
+		dial = (struct tcp_dial){ .fd = -1, .retry_at_ns = 3, .deadline_ns = 1, .last_error = before[i] };
+		assert_int_equal(tcp_dial_step(&transport, &dial, 2), -ETIMEDOUT);
+		assert_int_equal(tcp_dial_reach(&dial), before[i] ? TCP_REACH_CLOSED : TCP_REACH_SILENT);
+	}
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_the_system_says_is_told_apart),
 		cmocka_unit_test(each_has_its_line_with_place_and_remedy),
 		cmocka_unit_test(what_is_not_known_is_left_out),
+		cmocka_unit_test(a_dial_that_runs_out_of_time_tells_how_far_it_came),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
