@@ -276,6 +276,15 @@ static int end_round(struct tcp_race *race, uint64_t now_ns)
 	return 0;
 }
 
+static bool is_faster(const struct tcp_race *race, const struct tcp_way *way)
+{
+	for (unsigned i = 0; i < race->way_count; i++)
+		if (race->ways[i].rank == TCP_WAY_OWN && tcp_way_is_worse(&race->ways[i], way))
+			return true;
+	return false;
+}
+
+/* A new connection's; once for each pair of device and host. */
 static void say_way(const struct tcp_race *race, const struct tcp_way *way, const struct tcp_dial *dial)
 {
 	static _Atomic uint64_t said[64];
@@ -283,12 +292,13 @@ static void say_way(const struct tcp_race *race, const struct tcp_way *way, cons
 	const uint64_t hash = hash_of(way) ^ (uint64_t)race->device << 32 ^ transport->host_id;
 	char text[TCP_ADDRESS_TEXT];
 
-	if (way->rank == TCP_WAY_OWN || way->rank == TCP_WAY_AS_ROUTED || atomic_exchange(&said[hash % 64], hash) == hash)
+	if (!dial->hello.listener_id || way->rank == TCP_WAY_OWN || way->rank == TCP_WAY_AS_ROUTED ||
+	    atomic_exchange(&said[hash % 64], hash) == hash)
 		return;
 	log_info(LOG_NET, "connections of device %s with host %s go from interface %s to %s: %s",
 		 transport->devices.list[race->device].name, dial->host, transport->interfaces[way->interface].name,
 		 tcp_socket_text(&dial->peer, text),
-		 race->last.last_error ? "the two devices' ports are not joined" : "that way is faster");
+		 is_faster(race, way) ? "that way is faster" : "the two devices' ports are not joined");
 }
 
 /* The racer's socket is the first dial's; the others leave. */
