@@ -46,6 +46,7 @@ struct connection {
 struct settings {
 	const char *plugin, *bootstrap;
 	bool ring;
+	int channels;
 	size_t bytes;
 	double timeout_s;
 };
@@ -260,7 +261,8 @@ static int agree_on_channels(struct paths *p)
 	if (!all)
 		return -ENOMEM;
 	r = oob_allgather(p->oob, &p->device_count, sizeof(p->device_count), all);
-	for (i = 0; i < p->oob->size; i++)
+	p->channels = p->set.channels;
+	for (i = 0; i < p->oob->size && !p->set.channels; i++)
 		p->channels = all[i] > p->channels ? all[i] : p->channels;
 	free(all);
 	return r;
@@ -379,6 +381,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "bootstrap", ARGS_TEXT, &set->bootstrap,
 		  "network namespace (a file) in which the ranks find each other, and nothing else happens" },
 		{ "ring", ARGS_FLAG, &set->ring, "neighbours are the next rank and the one before, not all" },
+		{ "channels", ARGS_INT, &set->channels, "how many (as the rank with the most devices has)" },
 		{ "bytes", ARGS_SIZE, &set->bytes, "of a message (512K)" },
 		{ "timeout", ARGS_NUMBER, &set->timeout_s, "seconds without any progress before giving up (30)" },
 		{ NULL, ARGS_FLAG, NULL, NULL },

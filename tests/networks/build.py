@@ -58,25 +58,36 @@ class Network:
                 time.sleep(0.01)
 
     @contextlib.contextmanager
-    def inside(self, name):
-        """Sockets that are made meanwhile are the host's."""
+    def inside(self, space):
+        """Sockets that are made meanwhile are there."""
         own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            kernel.setns(self.hosts[name].fds[0])
+            kernel.setns(space.fds[0])
             yield
         finally:
             kernel.setns(own)
             os.close(own)
 
-    def set_link(self, port, state):
+    def set_link(self, port, state, pulled):
+        """pulled: the cable, which the host sees by its carrier; else the interface itself is set down or up."""
+        if pulled:
+            self.switches.batch("ip", ["link set dev %s %s" % (far_end(port), state)])
+            return
+        # IPv6 loses its addresses with the link.
         self.hosts[port.host.name].batch("ip", ["link set dev %s %s" % (port.name, state)] +
                                          (_address_lines(port, "replace") if state == "up" else []))
 
-    def readdress(self, port, number):
+    def shape(self, rate):
+        """Every port, both ways."""
+        for port in self.plan.ports():
+            for space, name in (self.hosts[port.host.name], port.name), (self.switches, far_end(port)):
+                space.batch("tc", ["qdisc add dev %s root tbf rate %s burst 128k limit 1m" % (name, rate)])
+
+    def readdress(self, port):
         """Another address of the same subnet."""
-        self.hosts[port.host.name].batch("ip", _address_lines(port, "del"))
-        port.number = number
-        self.hosts[port.host.name].batch("ip", _address_lines(port, "add"))
+        before = _address_lines(port, "del")
+        port.host_number += 100
+        self.hosts[port.host.name].batch("ip", before + _address_lines(port, "add"))
 
     def close(self):
         for space in [self.switches, *self.hosts.values()]:
@@ -88,7 +99,7 @@ def _quiet_ipv6(space):
         space.call(testbed.set_sysctl, "net.ipv6.conf.default.disable_ipv6", "1")
 
 
-def _far_end(port):
+def far_end(port):
     return "far%d" % port.number
 
 
@@ -106,9 +117,9 @@ def _switch_lines(plan, fds):
             lines += ["link add name %s type bridge stp_state 0 mcast_snooping 0" % bridge, "link set dev %s up" % bridge]
         for p in ports:
             lines.append("link add name %s type veth peer name %s netns /proc/self/fd/%d"
-                         % (_far_end(p), p.name, fds[p.host.name]))
+                         % (far_end(p), p.name, fds[p.host.name]))
             lines.append("link set dev %s %s%s" % (
-                _far_end(p), "master %s " % bridge if segment.kind == "switch" else "",
+                far_end(p), "master %s " % bridge if segment.kind == "switch" else "",
                 "down" if p.state == "no carrier" else "up"))
     return lines
 

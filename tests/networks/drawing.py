@@ -31,18 +31,19 @@ class Port:
     speed_Mbps: int | None     # None: nobody knows it
     sysfs: str = "given"       # given, or absent: its speed is then asked of the driver, and a veth says 10000
     state: str = "up"          # up, down, or no carrier
-    twin: bool = False         # has the address that its like have on other hosts
-    number: int = 0            # of its address in the subnet
+    private: str = ""          # its only address, in a subnet that others have, too, and are not reached by
+    number: int = 0            # among all ports
+    host_number: int = 0       # of its address in the subnet
 
     def is_usable(self):
         return self.state == "up"
 
     def addresses(self):
         """With prefix lengths, by family."""
-        if self.twin:
-            return {"4": TWIN}
-        return {family: "10.%d.0.%d/24" % (self.segment.subnet, self.number) if family == "4" else
-                "fd00:%x::%x/64" % (self.segment.subnet, self.number) for family in self.families}
+        if self.private:
+            return {"4": self.private}
+        return {family: "10.%d.0.%d/24" % (self.segment.subnet, self.host_number) if family == "4" else
+                "fd00:%x::%x/64" % (self.segment.subnet, self.host_number) for family in self.families}
 
 
 @dataclasses.dataclass(eq=False)
@@ -81,7 +82,7 @@ class Drawing:
         families, speed_Mbps = more.pop("families", segment.families), more.pop("speed_Mbps", segment.speed_Mbps)
         port = Port(host, name, segment, families, speed_Mbps if host.sysfs_by_hand else 10000, **more)
         host.made += 1
-        port.number = 16 * self.hosts.index(host) + host.made
+        port.number = port.host_number = 16 * self.hosts.index(host) + host.made
         host.ports.append(port)
         return port
 
@@ -96,7 +97,7 @@ class Drawing:
 
     def same_subnet(self, host):
         """Whether several of the host's ports are in one subnet."""
-        subnets = [p.segment.subnet for p in host.ports if not p.twin]
+        subnets = [p.segment.subnet for p in host.ports if not p.private]
         return len(set(subnets)) < len(subnets)
 
     def show(self):
@@ -150,6 +151,25 @@ def one_family_each():
     return d
 
 
+def apart():
+    """Two hosts that nothing joins."""
+    d = Drawing("two hosts apart")
+    for name in ("h0", "h1"):
+        d.port(d.host(name), "ens1", d.segment())
+    return d
+
+
+def overlapping():
+    """Each host has a network of its own, of one subnet: at the other's address somebody else may answer."""
+    d = Drawing("overlapping networks")
+    switch = d.segment()
+    for number in (1, 2):
+        host = d.host("h%d" % (number - 1))
+        d.port(host, "ens1", switch)
+        d.port(host, "odd0", d.segment("lone", speed_Mbps=100000), private="192.168.9.%d/24" % number)
+    return d
+
+
 def equal_hosts(hosts=4, ports=2, one_subnet=False):
     """Every host has the same ports, each on a switch of its own, or all on one."""
     d = Drawing("%d hosts with %d ports, %s" % (hosts, ports, "one subnet" if one_subnet else "several subnets"))
@@ -186,10 +206,19 @@ def can_run(d):
     return all(any(joined(p, q) for p in d.hosts[a].ports for q in d.hosts[b].ports) for a, b in d.neighbours())
 
 
+def told_in_full(d):
+    """Whether NCCL's handle of 128 bytes has room for all addresses of each host: 34 bytes beside the device's own."""
+    def rest_bytes(host, device):
+        first = min(device.addresses())
+        rest = [5 if family == "4" else 17 for p in host.usable() for family in p.addresses() if (p, family) != (device, first)]
+        return sum(rest)
+    return all(rest_bytes(host, device) <= 34 for host in d.hosts for device in host.usable())
+
+
 def joined(p, q):
     """Whether the two ports reach each other."""
     return (p.is_usable() and q.is_usable() and p.host is not q.host and p.segment is q.segment and
-            not p.twin and not q.twin and bool(set(p.families) & set(q.families)))
+            not p.private and not q.private and bool(set(p.families) & set(q.families)))
 
 
 def _families(rng):
@@ -243,7 +272,7 @@ def _twins(rng, d):
         speed = rng.choice(SPEEDS)
         for host in d.hosts:
             if rng.random() < 0.8:
-                d.port(host, "bmc0", d.segment("lone", "4", speed), twin=True)
+                d.port(host, "bmc0", d.segment("lone", "4", speed), private=TWIN)
 
 
 def _holes(rng, d):

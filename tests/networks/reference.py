@@ -33,9 +33,9 @@ def devices(host):
     return sorted(host.usable(), key=lambda p: (-(p.speed_Mbps or 10000), p.name))
 
 
-def connections(devices, drawing):
+def connections(devices, drawing, channels=None):
     """(channel, from, to, own port, the peer's) of each; devices: every rank's, as ports."""
-    for channel in range(max(map(len, devices))):
+    for channel in range(channels or max(map(len, devices))):
         for a, b in drawing.neighbours():
             yield channel, a, b, devices[a][channel % len(devices[a])], devices[b][channel % len(devices[b])]
 

@@ -100,7 +100,7 @@ class Rule(unittest.TestCase):
         d.hosts[1].ports[1].state = "down"
         self.assertEqual(right(d, 0, 1, "e1", "e0"), [("e0", "e0")])
         for host in d.hosts:
-            d.port(host, "bmc0", d.segment("lone"), twin=True)
+            d.port(host, "bmc0", d.segment("lone"), private=drawing.TWIN)
         self.assertEqual(right(d, 0, 1, "bmc0", "bmc0"), [("e0", "e0")])
 
 
@@ -119,7 +119,7 @@ class Drawn(unittest.TestCase):
                 for host in d.hosts:
                     self.assertTrue(host.usable())
                     self.assertEqual(len({p.name for p in host.ports}), len(host.ports))
-                addresses = [a for p in d.ports() if not p.twin for a in p.addresses().values()]
+                addresses = [a for p in d.ports() if not p.private for a in p.addresses().values()]
                 self.assertEqual(len(set(addresses)), len(addresses))
                 for segment in d.segments:
                     ends = [p for p in d.ports() if p.segment is segment]
@@ -139,7 +139,7 @@ class Drawn(unittest.TestCase):
                 ("ports that are down", sum(not p.is_usable() for p in ports), 50),
                 ("unknown speeds", sum(p.speed_Mbps is None for p in ports), 50),
                 ("not in sysfs", sum(p.sysfs == "absent" for p in ports), 20),
-                ("addresses of which there are several", sum(p.twin for p in ports), 50),
+                ("addresses of which there are several", sum(bool(p.private) for p in ports), 50),
                 ("docker0 of one address", count(lambda d: sum(h.docker for h in d.hosts) > 1), 40),
                 ("eight ports", count(lambda d: any(len(h.ports) >= 8 for h in d.hosts)), 20),
                 ("two ports in a subnet", count(lambda d: any(map(d.same_subnet, d.hosts))), 60),
@@ -181,7 +181,7 @@ class Kernel(unittest.TestCase):
         """Within a subnet; to another one there is no route."""
         for p, q in self.all_pairs(d):
             for family in set(p.addresses()) & set(q.addresses()):
-                if p.segment.subnet == q.segment.subnet and not p.twin and not q.twin:
+                if p.segment.subnet == q.segment.subnet and not p.private and not q.private:
                     yield p, q, family
 
     def reached(self, network):
@@ -212,14 +212,14 @@ class Kernel(unittest.TestCase):
         return s
 
     def listener(self, network, port, family, address):
-        with network.inside(port.host.name):
+        with network.inside(network.hosts[port.host.name]):
             s = self.new_socket(port, family)
         s.bind((address, 0))
         s.listen(64)
         return s
 
     def client(self, network, port, family, address):
-        with network.inside(port.host.name):
+        with network.inside(network.hosts[port.host.name]):
             s = self.new_socket(port, family)
         s.bind((port.addresses()[family].partition("/")[0], 0))
         error = s.connect_ex(address)
