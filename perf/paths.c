@@ -310,7 +310,9 @@ static int connect_all(struct paths *p)
 	int peers[ENDPOINT_MAX_LINKS], count = neighbours_of(p, peers), channel, r;
 	uint64_t start_ns;
 
-	p->connections = calloc((size_t)(2 * count * p->channels), sizeof(*p->connections));
+	if (count < 1)
+		return -EINVAL;
+	p->connections = calloc(2 * (size_t)count * (size_t)p->channels, sizeof(*p->connections));
 	if (!p->connections)
 		return -ENOMEM;
 	r = oob_barrier(p->oob);

@@ -122,9 +122,13 @@ static bool is_held_up(const struct tcp_racer *racer, uint64_t now_ns)
 /* An address that the peer refuses over a pinned way it refuses over any. */
 static bool is_refused(const struct tcp_race *race, const struct tcp_way *way)
 {
-	for (unsigned i = 0; i < race->way_count; i++)
-		if (race->refused[i] && !memcmp(&race->ways[i].peer, &way->peer, sizeof(way->peer)))
+	for (unsigned i = 0; i < race->way_count; i++) {
+		const struct tcp_wire_address *peer = &race->ways[i].peer;
+
+		if (race->refused[i] && peer->family == way->peer.family && peer->port == way->peer.port &&
+		    !memcmp(peer->bytes, way->peer.bytes, sizeof(peer->bytes)))
 			return true;
+	}
 	return false;
 }
 
