@@ -43,7 +43,8 @@ static int acceptor_new(struct tcp_transport *transport, int interface, int bank
 	if (!acceptor)
 		return -ENOMEM;
 	r = tcp_socket_listen(at, bank == BANK_OTHER ? &at->other : &at->address, bank == BANK_TIED, wished_port,
-			      transport->params->port_low, transport->params->port_high, &acceptor->port, &acceptor->fd);
+			      transport->params->port_low, transport->params->port_high, &acceptor->port,
+			      &acceptor->fd);
 	if (r < 0) {
 		sys_free(acceptor);
 		return r;
@@ -218,8 +219,8 @@ void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns)
 }
 
 /* device -1: a refusal. */
-static bool answer(struct tcp_transport *transport, const struct tcp_greeted *greeted, int device, enum tcp_welcome status,
-		   uint64_t unscheduled_bytes)
+static bool answer(struct tcp_transport *transport, const struct tcp_greeted *greeted, int device,
+		   enum tcp_welcome status, uint64_t unscheduled_bytes)
 {
 	struct tcp_wire_welcome welcome = { .status = (uint8_t)status,
 					    .process_id = (uint32_t)getpid(),
@@ -243,7 +244,7 @@ static bool answer(struct tcp_transport *transport, const struct tcp_greeted *gr
 static bool has_secret(const struct tcp_greeted *greeted, const uint8_t secret[static TCP_WIRE_SECRET_BYTES])
 {
 	return tcp_wire_is_proven(TCP_WIRE_CONNECTING, secret, &greeted->nonces, greeted->pending->bytes,
-				   TCP_WIRE_HELLO_BYTES);
+				  TCP_WIRE_HELLO_BYTES);
 }
 
 static struct tcp_connection *find_connection(struct tcp_transport *transport, const struct tcp_greeted *greeted)
@@ -306,8 +307,8 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	if (half_joined >= HALF_JOINED_MAX)
 		return -EBUSY;
 	r = tcp_connection_new(transport, TCP_RECEIVER, listener->device,
-			       carrier_of(transport, listener->device, greeted->acceptor->interface), hello->stream_count,
-			       hello->active_count, &connection);
+			       carrier_of(transport, listener->device, greeted->acceptor->interface),
+			       hello->stream_count, hello->active_count, &connection);
 	if (r < 0)
 		return r;
 	connection->id = hello->connection_id;
@@ -385,7 +386,8 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	if (r == 0 && hello->epoch <= connection->streams[hello->stream].epoch)
 		r = -EINVAL;
 	if (r == 0 && connection->streams[hello->stream].move == TCP_MOVE_CALL) {
-		tcp_failover_lost(connection, &connection->streams[hello->stream], "the sender dialled it anew", now_ns);
+		tcp_failover_lost(connection, &connection->streams[hello->stream], "the sender dialled it anew",
+				  now_ns);
 		r = -EAGAIN; /* the sender dials again */
 	}
 	if (r == 0)
@@ -478,7 +480,7 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *a
 			return false;
 		if (hello_arrived(transport, acceptor, pending, now_ns))
 			pending->fd = -1; /* it belongs to a stream now */
-	} else if (pending->count) { /* else it found a better way */
+	} else if (pending->count) {      /* else it found a better way */
 		reject(transport, &pending->peer, "left without a greeting", now_ns);
 	}
 	pending_drop(acceptor, index);

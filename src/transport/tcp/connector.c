@@ -14,7 +14,7 @@
 
 #define REDIAL_LIMIT_NS (2 * NS_PER_S)
 #define SWITCH_NS       NS_PER_S /* what another rail has to be reached */
-enum { LAST_REFUSED_MAX = 3 }; /* of a peer whose last stream was lost: its process has ended */
+enum { LAST_REFUSED_MAX = 3 };   /* of a peer whose last stream was lost: its process has ended */
 
 static void connector_free(struct tcp_connector *connector)
 {
@@ -219,8 +219,8 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	struct tcp_transport *transport = connector->transport;
 	struct tcp_connection *connection;
 	uint64_t now_ns = clock_now_ns();
-	int r = tcp_connection_new(transport, TCP_SENDER, connector->device, carrier_of(connector), connector->dial_count,
-				   connector->active_count, &connection);
+	int r = tcp_connection_new(transport, TCP_SENDER, connector->device, carrier_of(connector),
+				   connector->dial_count, connector->active_count, &connection);
 
 	if (r < 0)
 		return r;
@@ -260,7 +260,8 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	return 0;
 }
 
-static void say_reach(const struct tcp_transport *transport, const struct tcp_dial *dial, enum tcp_reach reach, int error)
+static void say_reach(const struct tcp_transport *transport, const struct tcp_dial *dial, enum tcp_reach reach,
+		      int error)
 {
 	const bool tied = dial->interface >= 0 && dial->pin != TCP_PIN_NONE;
 	const struct params *params = transport->params;
@@ -289,9 +290,10 @@ static void say_failed(const struct tcp_connector *connector, const struct tcp_d
 		return;
 	}
 	if (error == -EBUSY) {
-		log_warn("cannot connect from host %s to host %s: its process has no memory for another connection, or has "
-			 "too many that it did not accept",
-			 connector->transport->host, connector->handle.host);
+		log_warn(
+			"cannot connect from host %s to host %s: its process has no memory for another connection, or has "
+			"too many that it did not accept",
+			connector->transport->host, connector->handle.host);
 		return;
 	}
 	say_reach(connector->transport, dial, tcp_dial_reach(dial), dial->last_error ? dial->last_error : error);
@@ -390,7 +392,8 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			continue;
 		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
 			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
-			dial->next_pin_ns = now_ns + params_replace_ns(connection->transport->params->timeout_ns) / TCP_PIN_TRIES;
+			dial->next_pin_ns = now_ns + params_replace_ns(connection->transport->params->timeout_ns) /
+							     TCP_PIN_TRIES;
 			dial->pin = dial->interface < 0 ? TCP_PIN_NONE : TCP_PIN_BOTH;
 			dial->gave_up = false;
 		}

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define HEAR_NS        (100 * NS_PER_MS) /* from WELCOME on: a peer that was stopped sends its signs of life */
-#define AGAIN_NS       NS_PER_S /* no way was found */
+#define AGAIN_NS       NS_PER_S          /* no way was found */
 #define REST_FIRST_NS  (2 * NS_PER_S)
 #define REST_MOST_NS   (60 * NS_PER_S)
 #define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
@@ -220,8 +220,9 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 
 	if (connection->error || connection->closing)
 		tcp_detour_free(connection);
-	if (connection->role != TCP_SENDER || connection->error || connection->closing || connection->stream_count <= DETOUR ||
-	    !connection->streams[DETOUR].dial || connection->streams[DETOUR].dial->peer_is_here)
+	if (connection->role != TCP_SENDER || connection->error || connection->closing ||
+	    connection->stream_count <= DETOUR || !connection->streams[DETOUR].dial ||
+	    connection->streams[DETOUR].dial->peer_is_here)
 		return false;
 	if (!detour && silent) {
 		detour = connection->s.detour = sys_zalloc(sizeof(*detour));

@@ -193,8 +193,9 @@ static int dial_ready(struct tcp_transport *transport, struct tcp_dial *dial, ui
 
 static int (*const dial_steps[TCP_DIAL_STATE_COUNT])(struct tcp_transport *transport, struct tcp_dial *dial,
 						     uint64_t now_ns) = {
-	[TCP_DIAL_START] = dial_start,		 [TCP_DIAL_CONNECT] = dial_connect, [TCP_DIAL_CHALLENGE] = dial_challenge,
-	[TCP_DIAL_CHALLENGED] = dial_challenged, [TCP_DIAL_HELLO] = dial_hello,	    [TCP_DIAL_WELCOME] = dial_welcome,
+	[TCP_DIAL_START] = dial_start,         [TCP_DIAL_CONNECT] = dial_connect,
+	[TCP_DIAL_CHALLENGE] = dial_challenge, [TCP_DIAL_CHALLENGED] = dial_challenged,
+	[TCP_DIAL_HELLO] = dial_hello,         [TCP_DIAL_WELCOME] = dial_welcome,
 	[TCP_DIAL_READY] = dial_ready,
 };
 

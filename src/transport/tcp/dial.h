@@ -61,9 +61,9 @@ struct tcp_dial {
 	uint16_t port, tied_port; /* of the peer: tcp_wire_address */
 	int interface;            /* to go out of; -1: the peer is on this host */
 	enum tcp_pin pin;
-	bool gave_up;         /* TCP_PIN_NONE because nothing else reached the peer */
-	bool may_unpin;       /* no other stream of the connection lives */
-	uint64_t next_pin_ns; /* this pin is tried until then */
+	bool gave_up;          /* TCP_PIN_NONE because nothing else reached the peer */
+	bool may_unpin;        /* no other stream of the connection lives */
+	uint64_t next_pin_ns;  /* this pin is tried until then */
 	unsigned packet_bytes; /* mtu.c: that the socket sends at most; 0: as the interface has it */
 	bool packet_works;     /* such packets arrive */
 	int traffic_class;
@@ -71,8 +71,8 @@ struct tcp_dial {
 	uint64_t retry_at_ns, deadline_ns;
 	unsigned refused;
 	bool peer_is_here; /* on this host: no interface leads to it */
-	bool once; /* a failure is the end */
-	bool held; /* no HELLO yet */
+	bool once;         /* a failure is the end */
+	bool held;         /* no HELLO yet */
 	int last_error;
 	enum tcp_dial_state failed_in;
 	uint16_t version; /* -EPROTO: the peer's; 0: no Tributary answered, or none that has the secret */
@@ -108,9 +108,9 @@ struct tcp_race {
 	uint8_t refused[TCP_WAYS_MAX];
 	struct tcp_racer racers[TCP_RACERS];
 	uint64_t begin_ns, next_ns, challenged_ns, rests_until_ns;
-	int taken;                 /* the way of the dial; -1: none yet */
-	struct tcp_dial last;      /* that failed; last_error 0: none has */
-	uint32_t epoch;            /* of the next HELLO */
+	int taken;            /* the way of the dial; -1: none yet */
+	struct tcp_dial last; /* that failed; last_error 0: none has */
+	uint32_t epoch;       /* of the next HELLO */
 };
 
 /* A connect() that has not ended. The handle's cookie is its id. */
@@ -156,8 +156,8 @@ enum tcp_reach tcp_dial_reach(const struct tcp_dial *dial);
 
 /* race.c; transport lock held */
 /* The first four members are filled in, the rest is zero. Of the peer's addresses the first peers_own are its device's. */
-void tcp_race_begin(struct tcp_race *race, const struct tcp_wire_address *peers, unsigned peer_count, unsigned peers_own,
-		    uint64_t now_ns);
+void tcp_race_begin(struct tcp_race *race, const struct tcp_wire_address *peers, unsigned peer_count,
+		    unsigned peers_own, uint64_t now_ns);
 /* 1: the dial has a way. -errno: none leads there; race->last is the one to speak of. */
 int tcp_race_step(struct tcp_race *race, uint64_t now_ns);
 /* The dial, which had a way, has failed with that error. 0: on to the others. */

@@ -115,9 +115,8 @@ static unsigned rank_address(const struct sockaddr *address, enum family_choice 
 static unsigned prefix_bits(const struct sockaddr *mask)
 {
 	const unsigned most = mask->sa_family == AF_INET ? 32 : mask->sa_family == AF_INET6 ? 128 : 0;
-	const uint8_t *bytes = most == 32
-				       ? (const void *)&((const struct sockaddr_in *)(const void *)mask)->sin_addr
-				       : (const void *)&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr;
+	const uint8_t *bytes = most == 32 ? (const void *)&((const struct sockaddr_in *)(const void *)mask)->sin_addr
+					  : (const void *)&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr;
 	unsigned bits = 0;
 
 	while (bits < most && bytes[bits / 8] >> (7 - bits % 8) & 1)
@@ -134,7 +133,8 @@ static void clear_port(struct sockaddr_storage *address)
 }
 
 /* Returns the bits of its prefix; 0: not known. */
-static unsigned keep_address(struct sockaddr_storage *ret, socklen_t *ret_bytes, const struct ifaddrs *entry, size_t bytes)
+static unsigned keep_address(struct sockaddr_storage *ret, socklen_t *ret_bytes, const struct ifaddrs *entry,
+			     size_t bytes)
 {
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret, entry->ifa_addr, bytes);
@@ -171,8 +171,8 @@ static void add_address(struct candidate *candidate, const struct ifaddrs *entry
 	if (rank >= candidate->address_rank) { /* the first of equal rank is the interface's primary address */
 		if (rank <= ADDRESS_GLOBAL_6 && !candidate->interface.other_bytes &&
 		    address->sa_family != candidate->interface.address.ss_family)
-			candidate->interface.other_prefix_bits =
-				keep_address(&candidate->interface.other, &candidate->interface.other_bytes, entry, bytes);
+			candidate->interface.other_prefix_bits = keep_address(
+				&candidate->interface.other, &candidate->interface.other_bytes, entry, bytes);
 		return;
 	}
 	if (candidate->address_rank <= ADDRESS_GLOBAL_6 &&
@@ -182,8 +182,8 @@ static void add_address(struct candidate *candidate, const struct ifaddrs *entry
 		candidate->interface.other_prefix_bits = candidate->interface.prefix_bits;
 	}
 	candidate->address_rank = rank;
-	candidate->interface.prefix_bits =
-		keep_address(&candidate->interface.address, &candidate->interface.address_bytes, entry, bytes);
+	candidate->interface.prefix_bits = keep_address(&candidate->interface.address,
+							&candidate->interface.address_bytes, entry, bytes);
 	candidate->no_subnet = candidate->interface.prefix_bits == (address->sa_family == AF_INET ? 32 : 128);
 }
 
@@ -345,7 +345,8 @@ static void choose_listed(struct tcp_interface_wish *wish, struct candidates *ca
 
 		one.items[0] = wish->items[i];
 		for (size_t j = 0; j < candidates->count; j++) {
-			if (candidates->at[j].order != SIZE_MAX && !tcp_interface_wish_match(&one, candidates->at[j].interface.name))
+			if (candidates->at[j].order != SIZE_MAX &&
+			    !tcp_interface_wish_match(&one, candidates->at[j].interface.name))
 				wish->items[i].matched = true;
 		}
 	}
@@ -456,8 +457,8 @@ static void describe_all(const struct candidates *candidates, enum family_choice
 		snprintf(text, text_bytes, "none at all");
 }
 
-static void report(const struct tcp_interface_wish *wish, const struct candidates *chosen, const char *all, enum family_choice family,
-		   struct diag *diag)
+static void report(const struct tcp_interface_wish *wish, const struct candidates *chosen, const char *all,
+		   enum family_choice family, struct diag *diag)
 {
 	if (!wish->item_count || wish->exclude) {
 		if (!chosen->count)

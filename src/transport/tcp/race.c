@@ -49,8 +49,8 @@ static void note_failed(struct tcp_transport *transport, const struct tcp_way *w
 	transport->failed_ways[at].at_ns = now_ns;
 }
 
-void tcp_race_begin(struct tcp_race *race, const struct tcp_wire_address *peers, unsigned peer_count, unsigned peers_own,
-		    uint64_t now_ns)
+void tcp_race_begin(struct tcp_race *race, const struct tcp_wire_address *peers, unsigned peer_count,
+		    unsigned peers_own, uint64_t now_ns)
 {
 	const struct tcp_transport *transport = race->transport;
 	const struct transport_device *device = &transport->devices.list[race->device];
@@ -201,7 +201,6 @@ static struct tcp_racer *best_of(struct tcp_race *race)
 /* -errno: that no way can help. */
 static int step_racers(struct tcp_race *race, uint64_t now_ns)
 {
-
 	for (unsigned i = 0; i < TCP_RACERS; i++) {
 		struct tcp_racer *racer = &race->racers[i];
 		int r;
@@ -228,7 +227,6 @@ static int step_racers(struct tcp_race *race, uint64_t now_ns)
 /* -1: none is left in this round. */
 static int next_way(const struct tcp_race *race, const struct tcp_way *best, uint64_t now_ns)
 {
-
 	for (unsigned i = 0; i < race->way_count; i++)
 		if (!race->tried[i] && may_try(race, best, i, now_ns))
 			return (int)i;
@@ -257,7 +255,8 @@ static bool begin_more(struct tcp_race *race, const struct tcp_way *best, uint64
 
 	for (unsigned i = 0; i < TCP_RACERS; i++)
 		open |= race->racers[i].way >= 0 && race->racers[i].dial.state < TCP_DIAL_CHALLENGED &&
-			!is_held_up(&race->racers[i], now_ns) && (!best || tcp_way_is_worse(best, &race->ways[race->racers[i].way]));
+			!is_held_up(&race->racers[i], now_ns) &&
+			(!best || tcp_way_is_worse(best, &race->ways[race->racers[i].way]));
 	if (way < 0 || !racer)
 		return open;
 	if (!open || (now_ns >= race->next_ns && race->transport->racers < TCP_RACERS_MAX))
@@ -271,7 +270,8 @@ static int end_round(struct tcp_race *race, uint64_t now_ns)
 	bool all_dead = true;
 
 	for (unsigned i = 0; i < race->way_count; i++)
-		all_dead &= race->dead[i] || (race->ways[i].rank == TCP_WAY_AS_ROUTED && is_refused(race, &race->ways[i]));
+		all_dead &= race->dead[i] ||
+			    (race->ways[i].rank == TCP_WAY_AS_ROUTED && is_refused(race, &race->ways[i]));
 	if (now_ns > race->deadline_ns || all_dead)
 		return race->last.last_error ? race->last.last_error : race->way_count ? -ETIMEDOUT : -ENETUNREACH;
 	memset(race->tried, 0, sizeof(race->tried));

@@ -33,7 +33,7 @@ static bool connection_look(struct tcp_connection *connection)
 
 	if (pthread_mutex_trylock(&connection->lock) != 0)
 		return atomic_load(&connection->hurries); /* its caller is at work on it, and sees to the tick */
-	now_ns = clock_now_ns(); /* under the lock: no earlier than any time noted in it */
+	now_ns = clock_now_ns();                          /* under the lock: no earlier than any time noted in it */
 	heard_ns = connection->last_rx_ns;
 	tcp_connection_tick(connection, now_ns);
 	if (connection->last_rx_ns != heard_ns || connection->unread)

@@ -165,7 +165,8 @@ static bool is_listed(const struct tcp_wire_address *way, const struct tcp_wire_
 	return false;
 }
 
-static void put_family(struct tcp_wire_handle *handle, const struct tcp_wire_address *ways, unsigned count, uint8_t family)
+static void put_family(struct tcp_wire_handle *handle, const struct tcp_wire_address *ways, unsigned count,
+		       uint8_t family)
 {
 	/* One a subnet, then the others; of each the fastest first, as they are. */
 	for (unsigned pass = 0; pass < 2; pass++)
@@ -219,8 +220,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 		      struct transport_listener **ret)
 {
 	struct tcp_transport *transport = (struct tcp_transport *)opaque;
-	struct tcp_wire_handle handle = { .host_id = transport->host_id,
-					  .tuning = transport->params->tuning_told };
+	struct tcp_wire_handle handle = { .host_id = transport->host_id, .tuning = transport->params->tuning_told };
 	struct tcp_listener *listener = NULL;
 	int r;
 
@@ -361,12 +361,14 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	now_ns = connection->now_ns = clock_now_ns();
 	connection->ready = true;
 	atomic_fetch_add_explicit(&connection->transport->sends, 1, memory_order_relaxed);
-	if (connection->s.buffered && !connection->watch.on && !connection->error) /* its FIN may lie there, and makes room */
+	if (connection->s.buffered && !connection->watch.on &&
+	    !connection->error) /* its FIN may lie there, and makes room */
 		tcp_connection_progress(connection);
 	r = tcp_connection_error(connection);
 	if (!connection->error)
 		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
-	if (r == 0 && !request && !connection->watch.on && !connection->error) { /* what makes room comes from the peer */
+	if (r == 0 && !request && !connection->watch.on &&
+	    !connection->error) { /* what makes room comes from the peer */
 		connection->ready = true;
 		tcp_connection_progress(connection);
 		r = tcp_connection_error(connection);

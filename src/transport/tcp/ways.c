@@ -48,7 +48,8 @@ bool tcp_way_address(const struct tcp_interface *interface, uint8_t family, stru
 		return false;
 	tcp_socket_wire_address(own, 0, ret);
 	ret->speed = tcp_way_speed(interface);
-	ret->prefix_bits = (uint8_t)(own == &interface->address ? interface->prefix_bits : interface->other_prefix_bits);
+	ret->prefix_bits = (uint8_t)(own == &interface->address ? interface->prefix_bits
+								: interface->other_prefix_bits);
 	return true;
 }
 
@@ -110,7 +111,7 @@ static enum tcp_way_rank rank_of(bool own, bool peers)
 
 /* A kernel that does not tell of its routes: the socket will. */
 static bool reaches(const struct tcp_interface *interface, const struct sockaddr_storage *own,
-			const struct sockaddr_storage *peer)
+		    const struct sockaddr_storage *peer)
 {
 	const int through = interface->address_only || interface->index <= 0 ? 0 : interface->index;
 	int index;
@@ -157,9 +158,9 @@ static void insert(struct tcp_way list[static TCP_WAYS_MAX], unsigned *count, co
 	(*count)++;
 }
 
-unsigned tcp_ways_find(const struct tcp_interface *interfaces, size_t interface_count, const int *own, unsigned own_count,
-		       const struct tcp_wire_address *peers, unsigned peer_count, unsigned peers_own,
-		       struct tcp_way ret[static TCP_WAYS_MAX])
+unsigned tcp_ways_find(const struct tcp_interface *interfaces, size_t interface_count, const int *own,
+		       unsigned own_count, const struct tcp_wire_address *peers, unsigned peer_count,
+		       unsigned peers_own, struct tcp_way ret[static TCP_WAYS_MAX])
 {
 	bool foreign[TCP_WIRE_WAYS_MAX];
 	unsigned count = 0;

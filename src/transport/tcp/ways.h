@@ -14,11 +14,11 @@
 enum { TCP_WAYS_MAX = 64, TCP_WAY_SLOWER = 8, TCP_WAY_ROUTED = -1 };
 
 enum tcp_way_rank {
-	TCP_WAY_OWN,        /* both ends are the devices' */
+	TCP_WAY_OWN, /* both ends are the devices' */
 	TCP_WAY_OWN_PORT,
 	TCP_WAY_PEERS_PORT,
 	TCP_WAY_ANY,
-	TCP_WAY_AS_ROUTED,  /* whatever port the system sends it through: only where no other connects */
+	TCP_WAY_AS_ROUTED, /* whatever port the system sends it through: only where no other connects */
 	TCP_WAY_RANK_COUNT
 };
 
@@ -51,9 +51,9 @@ bool tcp_way_is_worse(const struct tcp_way *a, const struct tcp_way *b);
  * tried. own: interfaces of the device. Left out are pairs without a route through that interface, and with an address that is
  * this host's, too. The last are those that leave the port to the system, for every address. Returns how many there are, at most TCP_WAYS_MAX.
  */
-unsigned tcp_ways_find(const struct tcp_interface *interfaces, size_t interface_count, const int *own, unsigned own_count,
-		       const struct tcp_wire_address *peers, unsigned peer_count, unsigned peers_own,
-		       struct tcp_way ret[static TCP_WAYS_MAX]);
+unsigned tcp_ways_find(const struct tcp_interface *interfaces, size_t interface_count, const int *own,
+		       unsigned own_count, const struct tcp_wire_address *peers, unsigned peer_count,
+		       unsigned peers_own, struct tcp_way ret[static TCP_WAYS_MAX]);
 /* Connections of other numbers begin with others of those that are alike; what is left out keeps its place. */
 void tcp_ways_spread(struct tcp_way *ways, const bool *left_out, unsigned count, uint64_t number);
 

@@ -277,10 +277,12 @@ enum { PORT_LOST_AT = 20, PORT_KEPT_AT = 40, PORT_MOST_AT = 52, PORT_FLAGS_AT = 
 void tcp_wire_put_port(const struct tcp_wire_port *port, struct tcp_frame *ret)
 {
 	ret->message = port->number;
-	ret->value = (port->each & TCP_WIRE_PORT_RATE_MOST) | (uint64_t)(port->lost & TCP_WIRE_PORT_RATE_MOST) << PORT_LOST_AT |
+	ret->value = (port->each & TCP_WIRE_PORT_RATE_MOST) |
+		     (uint64_t)(port->lost & TCP_WIRE_PORT_RATE_MOST) << PORT_LOST_AT |
 		     (uint64_t)(port->kept & TCP_WIRE_PORT_KEPT_MOST) << PORT_KEPT_AT |
 		     (uint64_t)(port->most & PORT_MOST_MOST) << PORT_MOST_AT |
-		     (uint64_t)(port->competes | port->full << 1 | port->turn << 2 | port->measured << 3) << PORT_FLAGS_AT;
+		     (uint64_t)(port->competes | port->full << 1 | port->turn << 2 | port->measured << 3)
+			     << PORT_FLAGS_AT;
 }
 
 void tcp_wire_get_port(const struct tcp_frame *frame, struct tcp_wire_port *ret)

@@ -26,10 +26,10 @@ enum {
 	TCP_WIRE_SECRET_BYTES = 16,
 	TCP_WIRE_NONCE_BYTES = 16,
 	TCP_WIRE_PROOF_BYTES = 32,
-	TCP_WIRE_HOST_BYTES = 40,        /* with its NUL; a handle has the first fifteen letters */
+	TCP_WIRE_HOST_BYTES = 40, /* with its NUL; a handle has the first fifteen letters */
 	TCP_WIRE_HANDLE_HOST_BYTES = 16,
 	TCP_WIRE_RAILS_MAX = 8,
-	TCP_WIRE_HANDLE_WAYS_MAX = 7,    /* one of them the first rail */
+	TCP_WIRE_HANDLE_WAYS_MAX = 7, /* one of them the first rail */
 	TCP_WIRE_WAYS_MAX = 16,
 	TCP_WIRE_STREAMS_MAX = 64,
 	TCP_WIRE_REQUESTS_MAX = 32, /* sends of a connection that are open at a time */
@@ -152,8 +152,9 @@ struct tcp_frame {
 	uint64_t value;
 	uint64_t position; /* receiver's frames: bytes consumed of `stream` */
 	union {
-		uint32_t payload_bytes;     /* EAGER, DATA */
-		uint32_t unscheduled_bytes; /* RTS: DATA frames with them follow, of several streams behind the second RTS */
+		uint32_t payload_bytes; /* EAGER, DATA */
+		uint32_t
+			unscheduled_bytes; /* RTS: DATA frames with them follow, of several streams behind the second RTS */
 	};
 	int32_t tag; /* EAGER, RTS */
 };
@@ -165,10 +166,10 @@ struct tcp_wire_port {
 	bool turn;           /* this connection may try other streams */
 	uint8_t most;        /* streams that a receive window of two segments leaves room for; 0: no bound */
 	/* Of its trial: */
-	bool measured;   /* it has other streams than at first, for long enough */
-	uint16_t kept;   /* by others of what they sent before, all is TCP_WIRE_PORT_ALL */
-	uint32_t lost;   /* the rest, a second, in TCP_WIRE_PORT_UNIT bytes */
-	uint32_t each;   /* of one of the others, the same */
+	bool measured; /* it has other streams than at first, for long enough */
+	uint16_t kept; /* by others of what they sent before, all is TCP_WIRE_PORT_ALL */
+	uint32_t lost; /* the rest, a second, in TCP_WIRE_PORT_UNIT bytes */
+	uint32_t each; /* of one of the others, the same */
 };
 enum {
 	TCP_WIRE_PORT_ALL = 1024,

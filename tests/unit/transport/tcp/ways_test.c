@@ -40,9 +40,9 @@ static void speeds_have_classes(void **state)
 	static const struct {
 		uint64_t mbps;
 		uint8_t speed;
-	} cases[] = { { 100, TCP_SPEED_BELOW_2_5 },    { 2499, TCP_SPEED_BELOW_2_5 },  { 2500, TCP_SPEED_BELOW_10 },
-		      { 10000, TCP_SPEED_BELOW_25 },   { 25000, TCP_SPEED_BELOW_50 },  { 40000, TCP_SPEED_BELOW_50 },
-		      { 50000, TCP_SPEED_BELOW_100 },  { 100000, TCP_SPEED_BELOW_200 }, { 200000, TCP_SPEED_MOST },
+	} cases[] = { { 100, TCP_SPEED_BELOW_2_5 },   { 2499, TCP_SPEED_BELOW_2_5 },   { 2500, TCP_SPEED_BELOW_10 },
+		      { 10000, TCP_SPEED_BELOW_25 },  { 25000, TCP_SPEED_BELOW_50 },   { 40000, TCP_SPEED_BELOW_50 },
+		      { 50000, TCP_SPEED_BELOW_100 }, { 100000, TCP_SPEED_BELOW_200 }, { 200000, TCP_SPEED_MOST },
 		      { 400000, TCP_SPEED_MOST } };
 
 	(void)state;
@@ -86,8 +86,8 @@ static void the_devices_ports_come_first_unless_they_are_far_slower(void **state
 
 static void neighbours_are_tried_first_and_the_systems_choice_last(void **state)
 {
-	const struct tcp_way list[] = { way(TCP_WAY_OWN, 1, true),	 way(TCP_WAY_ANY, 5, true),
-					way(TCP_WAY_ANY, 4, true),	 way(TCP_WAY_OWN, 7, false),
+	const struct tcp_way list[] = { way(TCP_WAY_OWN, 1, true),         way(TCP_WAY_ANY, 5, true),
+					way(TCP_WAY_ANY, 4, true),         way(TCP_WAY_OWN, 7, false),
 					way(TCP_WAY_PEERS_PORT, 7, false), way(TCP_WAY_AS_ROUTED, 7, true) };
 	const int count = (int)(sizeof(list) / sizeof(list[0]));
 
@@ -102,7 +102,9 @@ static void neighbours_are_tried_first_and_the_systems_choice_last(void **state)
 
 static struct tcp_interface interface_at(uint32_t ip, int index)
 {
-	struct tcp_interface interface = { .address_bytes = sizeof(struct sockaddr_in), .prefix_bits = 24, .index = index };
+	struct tcp_interface interface = { .address_bytes = sizeof(struct sockaddr_in),
+					   .prefix_bits = 24,
+					   .index = index };
 	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&interface.address;
 
 	in->sin_family = AF_INET;

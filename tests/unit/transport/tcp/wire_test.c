@@ -128,11 +128,13 @@ static void a_proof_is_of_all_that_was_said(void **state)
 	struct tcp_wire_nonces nonces = { .connecting = { 3 }, .accepting = { 4 } };
 
 	(void)state;
-	for (int way = 0; way < 2; way++) {
+	for (enum tcp_wire_direction way = TCP_WIRE_CONNECTING; way <= TCP_WIRE_ACCEPTING; way++) {
+		const enum tcp_wire_direction other = way == TCP_WIRE_CONNECTING ? TCP_WIRE_ACCEPTING : TCP_WIRE_CONNECTING;
+
 		memset(bytes, 7, sizeof(bytes));
 		tcp_wire_prove(way, secret, &nonces, bytes, counts[way]);
 		assert_true(tcp_wire_is_proven(way, secret, &nonces, bytes, counts[way]));
-		assert_false(tcp_wire_is_proven(!way, secret, &nonces, bytes, counts[way]));
+		assert_false(tcp_wire_is_proven(other, secret, &nonces, bytes, counts[way]));
 		for (size_t i = 0; i < counts[way]; i++) {
 			bytes[i] ^= 0x10;
 			assert_false(tcp_wire_is_proven(way, secret, &nonces, bytes, counts[way]));
