@@ -243,6 +243,13 @@ static bool tick_is_due(const struct tcp_connection *connection)
 	return clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > often_ns;
 }
 
+void tcp_connection_poll(struct tcp_connection *connection)
+{
+	tcp_connection_progress(connection);
+	if (tick_is_due(connection))
+		tcp_connection_tick(connection, connection->now_ns);
+}
+
 int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes)
 {
 	struct tcp_connection *connection = request->connection;
@@ -254,9 +261,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 		return 0;
 	pthread_mutex_lock(&connection->lock);
 	if (!request->done && !connection->error && !connection->watch.on) {
-		tcp_connection_progress(connection);
-		if (tick_is_due(connection))
-			tcp_connection_tick(connection, connection->now_ns);
+		tcp_connection_poll(connection);
 		tcp_movers_note(connection, request->posted_ns, connection->now_ns);
 	}
 	if (request->done) {

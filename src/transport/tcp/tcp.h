@@ -572,6 +572,7 @@ void tcp_connection_free(struct tcp_connection *connection);
 void tcp_connection_remove(struct tcp_connection *connection);
 /* progress.c */
 void tcp_connection_progress(struct tcp_connection *connection);
+void tcp_connection_poll(struct tcp_connection *connection); /* the same for callers, and what is due */
 /* After a read, with what it returned: the stream or the connection may be lost. heard: something came. */
 void tcp_connection_read(struct tcp_connection *connection, struct tcp_stream *stream, int r, bool heard);
 /* After reading, what there is to say or to send. all: every stream was read, or may have been. */

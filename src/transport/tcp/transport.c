@@ -370,7 +370,7 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	if (r == 0 && !request && !connection->watch.on &&
 	    !connection->error) { /* what makes room comes from the peer */
 		connection->ready = true;
-		tcp_connection_progress(connection);
+		tcp_connection_poll(connection);
 		r = tcp_connection_error(connection);
 	}
 	pthread_mutex_unlock(&connection->lock);
