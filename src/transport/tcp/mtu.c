@@ -8,14 +8,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
-#define STALL_NS (150 * NS_PER_MS) /* less than Linux's shortest time-out */
+#define STALL_NS   (150 * NS_PER_MS) /* less than Linux's shortest time-out */
+#define REFUSED_NS (450 * NS_PER_MS) /* Linux tries again after half a second at the latest */
 enum {
 	/* Of so many only so many are repeated, before a size is known to work. Delayed acknowledgements repeat some in vain. */
 	PROOF_PACKETS = 64,
@@ -23,6 +22,7 @@ enum {
 	/* Repetitions of a packet whose size was lost on the way before, and of one that is tried. */
 	ENOUGH_IF_LOST = 1,
 	ENOUGH_IF_TRIED = 2,
+	SILENT_BEATS = 4, /* what two sources of ticks make of one, twice */
 };
 
 /* IP and TCP, without options. */
@@ -187,17 +187,20 @@ static enum tcp_mtu_result look(struct tcp_connection *connection, struct tcp_st
 {
 	const struct tcp_mtu_way way = known(connection->transport, way_of(stream));
 	const unsigned headers = headers_of(&stream->peer);
+	const uint64_t beat_ns = connection->transport->beat_ns;
 	struct tcp_mtu_sample sample = { 0 };
 	struct tcp_socket_sent sent;
 	enum tcp_mtu_result result;
-	int waiting_bytes;
 
-	if (!tcp_socket_sent(stream->fd, &sent) || ioctl(stream->fd, SIOCOUTQ, &waiting_bytes) < 0)
+	if (!tcp_socket_sent(stream->fd, &sent))
 		return TCP_MTU_FINE;
 	sample.repeats = sent.repeats;
-	sample.waiting_bytes = headers + sent.option_bytes +
-			       (unsigned)min_u64(sent.segment_bytes, (uint64_t)waiting_bytes);
-	sample.peer_lives = clock_elapsed_ns(stream->last_rx_ns, now_ns) < connection->transport->beat_ns * 3 / 2;
+	if (sent.refused) /* a veth whose other end has the smaller MTU: the kernel tries again, and counts nothing */
+		sample.repeats = (unsigned)min_u64(clock_elapsed_ns(stream->last_ack_ns, now_ns) / REFUSED_NS,
+						   UINT32_MAX);
+	sample.waiting_bytes = headers + sent.option_bytes + (unsigned)min_u64(sent.segment_bytes, sent.waiting_bytes);
+	sample.peer_silent = clock_elapsed_ns(connection->last_rx_ns, now_ns) > SILENT_BEATS * beat_ns;
+	sample.peer_lives = clock_elapsed_ns(stream->last_ack_ns, connection->last_rx_ns) > beat_ns / 2;
 	if (way.packet_bytes && sample.waiting_bytes > way.packet_bytes)
 		sample.enough = ENOUGH_IF_LOST;
 	else if (is_tried(&way, stream) || is_stuck_again(stream, &sent))

@@ -24,7 +24,7 @@ enum tcp_mtu_result tcp_mtu_step(struct tcp_mtu_rule *rule, const struct tcp_mtu
 		memset(rule, 0, sizeof(*rule));
 		return TCP_MTU_FINE;
 	}
-	if (!sample->peer_lives)
+	if (sample->peer_silent)
 		return TCP_MTU_FINE;
 	if (sample->enough)
 		return sample->repeats >= sample->enough ? TCP_MTU_LOST : TCP_MTU_SUSPECT;
@@ -37,6 +37,7 @@ enum tcp_mtu_result tcp_mtu_step(struct tcp_mtu_rule *rule, const struct tcp_mtu
 	repeated = sample->other_repeated - rule->repeated;
 	if (!sample->other || shorts <= TCP_MTU_SHORTS * repeated)
 		return TCP_MTU_UNCLEAR;
-	return shorts >= TCP_MTU_SHORTS * (1 + repeated) && sample->repeats >= TCP_MTU_REPEATS ? TCP_MTU_LOST
-											       : TCP_MTU_SUSPECT;
+	if (sample->peer_lives && sample->repeats >= TCP_MTU_REPEATS && shorts >= TCP_MTU_SHORTS * (1 + repeated))
+		return TCP_MTU_LOST;
+	return TCP_MTU_SUSPECT;
 }

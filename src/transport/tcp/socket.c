@@ -7,10 +7,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 
@@ -140,17 +142,28 @@ bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret)
 {
 	struct {
 		struct tcp_info begin; /* as far as the C library has it */
-		uint64_t pacing_Bps, most_pacing_Bps, acknowledged_bytes;
+		uint64_t pacing_Bps, most_pacing_Bps, acknowledged_bytes, received_bytes;
+		uint32_t unused_1[6];
+		uint64_t unused_2[4];
+		uint32_t unused_3[2];
+		uint64_t unused_4[2];
+		uint32_t unused_5[3];
+		uint32_t window_bytes; /* since Linux 5.4 */
 	} info = { 0 };
 	socklen_t length = sizeof(info);
+	int waiting_bytes;
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 || length < sizeof(info))
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ||
+	    (char *)&info + length < (char *)&info.received_bytes || ioctl(fd, SIOCOUTQ, &waiting_bytes) < 0)
 		return false;
 	*ret = (struct tcp_socket_sent){ .acknowledged_bytes = info.acknowledged_bytes,
+					 .waiting_bytes = (uint64_t)waiting_bytes,
 					 .repeated_segments = info.begin.tcpi_total_retrans,
 					 .repeats = info.begin.tcpi_retransmits,
 					 .segment_bytes = info.begin.tcpi_snd_mss,
 					 .option_bytes = info.begin.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0 };
+	ret->refused = waiting_bytes && !info.begin.tcpi_unacked &&
+		       info.window_bytes >= min_u64(ret->waiting_bytes, ret->segment_bytes);
 	return true;
 }
 

@@ -37,7 +37,9 @@ uint64_t tcp_socket_retransmissions(int fd); /* segments, since it was connected
 uint64_t tcp_socket_acknowledged(int fd);    /* bytes, the same */
 struct tcp_socket_sent {
 	uint64_t acknowledged_bytes, repeated_segments; /* since it was connected */
+	uint64_t waiting_bytes;                         /* not acknowledged */
 	unsigned repeats; /* of the first segment by the retransmission timer, since something was acknowledged last */
+	bool refused;     /* the receiver has room, and the own port does not take the first segment; not known before Linux 5.4 */
 	unsigned segment_bytes, option_bytes; /* the longest payload, and what options take in each packet */
 };
 bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret); /* false: not known */

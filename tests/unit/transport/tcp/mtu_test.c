@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Switches that drop long packets and say nothing, between hosts in network namespaces: "a" sends to "b" through a bridge of
- * the test's own, whose ports have the smaller MTU. Segmentation is the sockets' own, as offloads of veth would hide it all. What
- * is not possible here (namespaces, iproute2) is skipped.
+ * Networks that drop long packets and say nothing: "a" sends to "b", both in network namespaces. A cable joins them, and what b
+ * drops as it comes in is what a switch between them would; in the long tests a bridge does, whose port has the smaller MTU.
+ * Segmentation is the sockets' own, as offloads of veth would hide it all. What is not possible here (namespaces, iproute2,
+ * iptables) is skipped.
  */
 #include "base/clock.h"
 #include "base/minmax.h"
@@ -38,6 +39,7 @@
 enum {
 	JUMBO = 9000,
 	MESSAGE_BYTES = 256 << 10,
+	SHORT_BYTES = 2048, /* eager */
 	PAUSE_US = 2000,
 	TIMEOUT_MS = 30000,
 	MESSAGES = 20,   /* before something happens, and after it */
@@ -47,7 +49,7 @@ enum {
 struct order {
 	bool listens, ipv6, two_ports, without_pause;
 	bool expects_line; /* messages go on until it is there */
-	unsigned timeout_ms;
+	unsigned timeout_ms, message_bytes;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 };
 struct answer {
@@ -91,8 +93,8 @@ static int send_all(int control, const struct order *order, struct transport_con
 		const uint64_t now_ns = runtime_now_ns(), stalled_ns = runtime_stalled_ns();
 		unsigned took_ms;
 
-		pattern_fill(data, sizeof(data), answer->messages);
-		r = link_send(&transport_tcp, connection, data, sizeof(data), 7);
+		pattern_fill(data, order->message_bytes, answer->messages);
+		r = link_send(&transport_tcp, connection, data, order->message_bytes, 7);
 		took_ms =
 			(unsigned)(less_u64(runtime_now_ns() - now_ns, runtime_stalled_ns() - stalled_ns) / NS_PER_MS);
 		if (took_ms > answer->longest_ms)
@@ -102,7 +104,7 @@ static int send_all(int control, const struct order *order, struct transport_con
 		if (!order->without_pause)
 			usleep(PAUSE_US);
 	}
-	answer->Bps = (double)answer->messages * MESSAGE_BYTES * 1e9 / (double)(runtime_now_ns() - begin_ns);
+	answer->Bps = (double)answer->messages * order->message_bytes * 1e9 / (double)(runtime_now_ns() - begin_ns);
 	if (r == 0)
 		r = peer_read(control, &byte, 1);
 	return r == 0 ? link_send(&transport_tcp, connection, data, 1, 7) : r;
@@ -115,7 +117,7 @@ static int receive_all(struct transport_connection *connection, struct answer *a
 	int r;
 
 	while ((r = link_receive(&transport_tcp, connection, data, sizeof(data), 7, &bytes)) == 0 && bytes > 1)
-		if (bytes != sizeof(data) || pattern_wrong_at(data, bytes, answer->messages++) != SIZE_MAX)
+		if (pattern_wrong_at(data, bytes, answer->messages++) != SIZE_MAX)
 			return -EBADMSG;
 	return r;
 }
@@ -193,11 +195,54 @@ static int host(int control, const char *argument)
 
 static struct peer hosts[2]; /* a, b */
 
-/* The ports of a switch, to which both hosts have one of that number. */
-static void set_switch(unsigned number, unsigned mtu)
+static bool has_switch;
+
+/* Of what comes to that host. */
+static void drop(unsigned at, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void drop(unsigned at, const char *format, ...)
 {
+	char which[128];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(which, sizeof(which), format, arguments);
+	va_end(arguments);
+	if (private_net_command(PRIVATE_NET_INSIDE "iptables -w -A INPUT %s -j DROP", (int)hosts[at].pid, which))
+		skip();
+}
+
+static void drop_nothing(unsigned at)
+{
+	assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "iptables -w -F INPUT", (int)hosts[at].pid), 0);
+}
+
+/* On the way to b's port of that number. */
+static void drop_longer(unsigned number, unsigned mtu)
+{
+	if (has_switch)
+		assert_int_equal(private_net_command("ip link set p%u1 mtu %u", number, mtu), 0);
+	else
+		drop(1, "-i eth%u -m length --length %u:65535", number, mtu + 1);
+}
+
+static void set_up_port_of(unsigned host, unsigned number)
+{
+	const int pid = (int)hosts[host].pid;
+
+	assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "ip addr add 10.4.%u.%u/24 dev eth%u", pid, number + 1,
+					     host + 1, number),
+			 0);
+	assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "ip link set eth%u up", pid, number), 0);
+}
+
+static void add_cable(unsigned number)
+{
+	assert_int_equal(
+		private_net_command("ip link add eth%u netns %d mtu %u type veth peer name eth%u netns %d mtu %u",
+				    number, (int)hosts[0].pid, JUMBO, number, (int)hosts[1].pid, JUMBO),
+		0);
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(private_net_command("ip link set p%u%u mtu %u", number, i, mtu), 0);
+		set_up_port_of(i, number);
 }
 
 static void add_switch(unsigned number, unsigned host_mtu)
@@ -213,16 +258,13 @@ static void add_switch(unsigned number, unsigned host_mtu)
 						     name, JUMBO, number, host_mtu, pid),
 				 0);
 		assert_int_equal(private_net_command("ip link set %s master br%u", name, number), 0);
-		assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "ip addr add 10.4.%u.%u/24 dev eth%u", pid,
-						     number + 1, i + 1, number),
-				 0);
-		assert_int_equal(private_net_command(PRIVATE_NET_INSIDE "ip link set eth%u up", pid, number), 0);
+		set_up_port_of(i, number);
 		assert_true(private_net_up(name));
 	}
 	assert_int_equal(private_net_command("ip link set br%u up", number), 0);
 }
 
-static void add_hosts(unsigned mtu)
+static void add_hosts(void)
 {
 	char byte;
 
@@ -231,13 +273,22 @@ static void add_hosts(unsigned mtu)
 		assert_int_equal(peer_start("host", "", &hosts[i]), 0);
 		assert_int_equal(peer_read(hosts[i].control, &byte, 1), 0);
 	}
-	add_switch(0, mtu);
 }
 
 static int setup(void **state)
 {
 	(void)state;
-	add_hosts(JUMBO);
+	add_hosts();
+	add_cable(0);
+	return 0;
+}
+
+static int setup_with_switch(void **state)
+{
+	(void)state;
+	has_switch = true;
+	add_hosts();
+	add_switch(0, JUMBO);
 	return 0;
 }
 
@@ -252,6 +303,7 @@ static int teardown(void **state)
 static void begin(struct order order)
 {
 	order.timeout_ms = order.timeout_ms ? order.timeout_ms : TIMEOUT_MS;
+	order.message_bytes = order.message_bytes ? order.message_bytes : MESSAGE_BYTES;
 	order.listens = true;
 	assert_int_equal(peer_write(hosts[1].control, &order, sizeof(order)), 0);
 	assert_int_equal(peer_read(hosts[1].control, order.handle, sizeof(order.handle)), 0);
@@ -297,16 +349,23 @@ static void end(struct answer *ret_a, int expected)
 	assert_int_equal(b.messages, ret_a->messages);
 }
 
+static void expect_works(const struct answer *a, unsigned works)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "are lost on the way, those of %u bytes arrive: ", works);
+	assert_non_null(strstr(a->warning, line));
+	assert_int_equal(a->warnings, 1);
+	assert_in_range(a->longest_ms, 0, SOON_MS * runtime_slow());
+}
+
 static void expect_line(const struct answer *a, const char *port, unsigned lost, unsigned works)
 {
 	char line[128];
 
 	snprintf(line, sizeof(line), "packets of %u bytes from interface %s to host", lost, port);
 	assert_non_null(strstr(a->warning, line));
-	snprintf(line, sizeof(line), "are lost on the way, those of %u bytes arrive: ", works);
-	assert_non_null(strstr(a->warning, line));
-	assert_int_equal(a->warnings, 1);
-	assert_in_range(a->longest_ms, 0, SOON_MS * runtime_slow());
+	expect_works(a, works);
 }
 
 static void expect_none(const struct answer *a)
@@ -321,7 +380,7 @@ static void from_the_start(unsigned mtu, bool ipv6, unsigned lost, unsigned work
 {
 	struct answer a;
 
-	set_switch(0, mtu);
+	drop_longer(0, mtu);
 	begin((struct order){ .ipv6 = ipv6, .expects_line = true });
 	messages_pass(2);
 	end(&a, 0);
@@ -340,7 +399,7 @@ static void in_mid_job(unsigned mtu, unsigned lost, unsigned works)
 
 	begin((struct order){ .expects_line = true });
 	messages_pass(1);
-	set_switch(0, mtu);
+	drop_longer(0, mtu);
 	messages_pass(3);
 	end(&a, 0);
 	expect_line(&a, "eth0", lost, works);
@@ -410,16 +469,42 @@ static void at_1280_in_mid_job(void **state)
 	in_mid_job(1280, 1500, 1280);
 }
 
+/* Short messages are done as they are sent, so nobody polls the connection while they are stuck. */
+static void for_short_messages(void **state)
+{
+	struct answer a;
+
+	(void)state;
+	drop_longer(0, 1500);
+	begin((struct order){ .message_bytes = SHORT_BYTES, .expects_line = true });
+	messages_pass(10);
+	end(&a, 0);
+	expect_works(&a, 1500);
+}
+
+/* It is the own port that takes no long packet, and the kernel knows: nothing is on its way, and nothing repeated. */
+static void at_the_own_port(void **state)
+{
+	struct answer a;
+
+	(void)state;
+	assert_int_equal(private_net_command("ip link set p00 mtu 1500"), 0);
+	begin((struct order){ .message_bytes = SHORT_BYTES, .expects_line = true });
+	messages_pass(10);
+	end(&a, 0);
+	expect_works(&a, 1500);
+}
+
 /* A stream that is alone on its way: the one that is dialled in its place, by short packets, tells. */
 static void on_one_of_two_ports(void **state)
 {
 	struct answer a;
 
 	(void)state;
-	add_switch(1, JUMBO);
+	add_cable(1);
 	begin((struct order){ .two_ports = true, .expects_line = true });
 	messages_pass(1);
-	set_switch(1, 1500);
+	drop_longer(1, 1500);
 	messages_pass(3);
 	end(&a, 0);
 	expect_line(&a, "eth1", 4000, 1500);
@@ -432,8 +517,9 @@ static double rate_of(unsigned host_mtu, unsigned switch_mtu)
 
 	for (unsigned i = 0; i < 2; i++)
 		peer_stop(&hosts[i]);
-	add_hosts(host_mtu);
-	set_switch(0, switch_mtu);
+	add_hosts();
+	add_switch(0, host_mtu);
+	drop_longer(0, switch_mtu);
 	if (private_net_command(
 		    "for p in p00 p01; do tc qdisc add dev $p root tbf rate 200mbit burst 64k latency 20ms; done"))
 		skip();
@@ -468,7 +554,7 @@ static void below_all_sizes_the_connection_ends_and_says_what_was_tried(void **s
 	struct answer a;
 
 	(void)state;
-	set_switch(0, 1000);
+	drop_longer(0, 1000);
 	begin((struct order){ .timeout_ms = 6000 });
 	end(&a, -EREMOTEIO);
 	assert_non_null(strstr(a.warning, "nothing sent to it has arrived for"));
@@ -478,14 +564,6 @@ static void below_all_sizes_the_connection_ends_and_says_what_was_tried(void **s
 }
 
 /* -------- what is none -------- */
-
-/* Of what comes to that host. */
-static void lose(unsigned at, const char *which)
-{
-	if (private_net_command(PRIVATE_NET_INSIDE "iptables -w -F INPUT", (int)hosts[at].pid) ||
-	    private_net_command(PRIVATE_NET_INSIDE "iptables -w -A INPUT %s", (int)hosts[at].pid, which))
-		skip();
-}
 
 static void a_peer_that_is_stopped_is_none(void **state)
 {
@@ -521,7 +599,7 @@ static void plain_loss_is_none(void **state)
 	struct answer a;
 
 	(void)state;
-	lose(1, "-m statistic --mode random --probability 0.05 -j DROP");
+	drop(1, "-m statistic --mode random --probability 0.05");
 	begin((struct order){ 0 });
 	messages_pass(3);
 	end(&a, 0);
@@ -536,10 +614,10 @@ static void loses_all_for_a_while(bool back, bool forth)
 	messages_pass(1);
 	for (unsigned i = 0; i < 2; i++)
 		if (i ? forth : back)
-			lose(i, "-j DROP");
+			drop(i, "-i eth0");
 	usleep(3000000);
 	for (unsigned i = 0; i < 2; i++)
-		lose(i, "-j ACCEPT");
+		drop_nothing(i);
 	messages_pass(3);
 	end(&a, 0);
 	expect_none(&a);
@@ -580,6 +658,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(at_4000_from_the_start),
 		cmocka_unit_test(at_1500_in_mid_job),
 		cmocka_unit_test(at_1280_from_the_start),
+		cmocka_unit_test(for_short_messages),
 		cmocka_unit_test(on_one_of_two_ports),
 		cmocka_unit_test(below_all_sizes_the_connection_ends_and_says_what_was_tried),
 		cmocka_unit_test(a_peer_that_is_stopped_is_none),
@@ -595,6 +674,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(at_1280_from_the_start_over_ipv6),
 		cmocka_unit_test(at_4000_in_mid_job),
 		cmocka_unit_test(at_1280_in_mid_job),
+		cmocka_unit_test(at_the_own_port),
 		cmocka_unit_test(a_link_that_is_down_for_a_while_is_none),
 		cmocka_unit_test(the_rate_is_that_of_the_smaller_mtu),
 	};
@@ -607,5 +687,5 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	failed = parallel_run_group_tests(tests, setup, teardown);
-	return failed + (runtime_long() ? parallel_run_group_tests(long_tests, setup, teardown) : 0);
+	return failed + (runtime_long() ? parallel_run_group_tests(long_tests, setup_with_switch, teardown) : 0);
 }
