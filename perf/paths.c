@@ -206,7 +206,7 @@ static int read_command(struct command *command)
 
 static int do_commands(struct paths *p)
 {
-	struct command command;
+	struct command command = { .verb = VERB_END };
 	int r;
 
 	for (;;) {

@@ -302,7 +302,7 @@ static void say_failed(const struct tcp_connector *connector, const struct tcp_d
 static int begin(struct tcp_transport *transport, int device, int traffic_class,
 		 uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], struct tcp_connector **ret)
 {
-	struct tcp_wire_handle handle;
+	struct tcp_wire_handle handle = { .way_count = 0 };
 	char host[TCP_WIRE_HOST_BYTES];
 	uint16_t version;
 	int r = tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &handle);
