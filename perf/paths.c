@@ -8,7 +8,7 @@
  *     flow MESSAGES GAP_MS         so many over every connection at once, one every GAP_MS where nothing holds it up
  *
  * Each rank prints JSON lines: its devices, how long the connections took, each line that was done, and in a flow each time
- * at which a connection brought nothing for STALL_NS. Every byte is checked. Exit status 1: something failed, or was wrong.
+ * at which a connection brought nothing for STALL_NS, or the machine kept the rank back for HELD_NS. Every byte is checked. Exit status 1: something failed, or was wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +26,7 @@
 #include "common/pattern.h"
 
 #define STALL_NS UINT64_C(300000000)
+#define HELD_NS  UINT64_C(50000000)
 
 enum { DEVICES_MAX = 32, NAP_NS = 200000, COMM_ID = 0x7061746873 };
 enum verb { VERB_END, VERB_SEND, VERB_FLOW };
@@ -156,6 +157,16 @@ static int flow_step(struct paths *p, struct connection *c, uint64_t messages, u
 	return r;
 }
 
+static void print_held(struct paths *p, uint64_t before_ns, uint64_t now_ns)
+{
+	if (now_ns - before_ns < HELD_NS)
+		return;
+	output_json_begin(&p->output, "held");
+	output_json_number(&p->output, "began_s", (double)before_ns * 1e-9);
+	output_json_number(&p->output, "ended_s", (double)now_ns * 1e-9);
+	output_json_end(&p->output);
+}
+
 static int flow(struct paths *p, const struct command *command)
 {
 	uint64_t gap_ns = (uint64_t)command->values[1] * 1000000, now_ns = perf_now_ns();
@@ -170,6 +181,8 @@ static int flow(struct paths *p, const struct command *command)
 		p->connections[i].due_ns = p->connections[i].moved_ns = now_ns;
 	}
 	while (r >= 0 && open) {
+		print_held(p, now_ns, perf_now_ns());
+		now_ns = perf_now_ns();
 		for (i = 0, moved = 0, open = 0; i < p->count && r >= 0; i++) {
 			struct connection *c = &p->connections[i];
 

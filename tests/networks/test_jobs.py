@@ -170,7 +170,7 @@ def check_outage(d, port, down_s, again, pulled):
         flow_s = 12 + (down_s or 4) + 4 * again
         job.begin("flow %d %d" % (flow_s * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
         time.sleep(1)
-        before = rate_of(job, port)
+        before, lost_s = rate_of(job, port), time.monotonic()
         job.network.set_link(port, "down", pulled)
         if down_s is not None:
             time.sleep(down_s)
@@ -178,14 +178,14 @@ def check_outage(d, port, down_s, again, pulled):
             if not again:
                 time.sleep(RETURN_S)
                 after = rate_of(job, port)
-                expect(after > 0.5 * before, "%.1f s after its return %s carries %.2f of what it did", RETURN_S, port.name,
+                expect(after > 0.8 * before, "%.1f s after its return %s carries %.2f of what it did", RETURN_S, port.name,
                        after / before)
         for _ in range(again):
             for state in "down", "up":
                 time.sleep(rng.uniform(1, 3))
                 job.network.set_link(port, state, pulled)
         expect(job.command_done(flow_s + 60), "the flow did not end")
-        judge_stalls(job, affected(job, devices, port), 1 + again)
+        judge_stalls(job, affected(job, devices, port), 1 + again, lost_s)
     with_job(d, work, message_bytes=FLOW_BYTES)
 
 
@@ -194,14 +194,14 @@ def check_new_address(d, port):
         devices = connected(job)
         job.begin("flow %d %d" % (15 * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
         time.sleep(1)
-        before = rate_of(job, port)
+        before, lost_s = rate_of(job, port), time.monotonic()
         job.network.readdress(port)
         time.sleep(RETURN_S)
         after = rate_of(job, port)
-        expect(after > 0.5 * before, "%.1f s after its new address %s carries %.2f of what it did", RETURN_S, port.name,
+        expect(after > 0.8 * before, "%.1f s after its new address %s carries %.2f of what it did", RETURN_S, port.name,
                after / before)
         expect(job.command_done(90), "the flow did not end")
-        judge_stalls(job, affected(job, devices, port), 1)
+        judge_stalls(job, affected(job, devices, port), 1, lost_s)
     with_job(d, work, message_bytes=FLOW_BYTES)
 
 
@@ -265,17 +265,25 @@ def answer_as(does, listeners):
                     key.fileobj.close()
 
 
-def judge_stalls(job, who, losses):
+def judge_stalls(job, who, losses, lost_s):
     """No connection stood still for longer than is promised, and none that has nothing to do with the port at all."""
-    waits = []
-    for rows in job.told("stall"):
-        for row in rows:
-            name, wait_s = (row["channel"], row["from"], row["to"]), row["ended_s"] - row["began_s"]
-            expect(name in who or wait_s < 1, "channel %d from %d to %d has other ports and stood still for %.1f s", *name, wait_s)
-            expect(wait_s <= RECOVER_MOST_S, "channel %d from %d to %d stood still for %.1f s", *name, wait_s)
-            waits.append(wait_s)
+    held = job.told("held")
+
+    def without_held(row):
+        """Less what the machine kept one of the two ranks back."""
+        ends = held[row["from"]] + held[row["to"]]
+        return sum(1 for ms in range(int((row["ended_s"] - row["began_s"]) * 1000))
+                   if not any(h["began_s"] <= row["began_s"] + ms / 1000 <= h["ended_s"] for h in ends)) / 1000
+
+    rows = [(row["channel"], row["from"], row["to"], row["began_s"] - lost_s, without_held(row))
+            for rows in job.told("stall") for row in rows]
+    text = "".join("\nchannel %d from %d to %d stood still from %.1f s after the loss, for %.1f s%s" %
+                   (*row, "" if row[:3] in who else ", and has other ports") for row in rows)
+    waits = [wait_s for *_, wait_s in rows]
     waits += [0.0] * max(0, len(who) * losses - len(waits))  # those that went on at once
-    expect(statistics.median(waits) <= RECOVER_MEDIAN_S, "it took %.1f s in the median", statistics.median(waits))
+    expect(all(wait_s < 1 for *name, _, wait_s in rows if tuple(name) not in who), "others stood still:%s", text)
+    expect(max(waits) <= RECOVER_MOST_S, "it took %.1f s:%s", max(waits), text)
+    expect(statistics.median(waits) <= RECOVER_MEDIAN_S, "it took %.1f s in the median:%s", statistics.median(waits), text)
 
 
 # -------- all of them --------
