@@ -340,6 +340,8 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	if (hello->stream >= connection->stream_count)
 		return -EINVAL;
 	stream = &connection->streams[hello->stream];
+	if (stream->live && hello->epoch < stream->epoch)
+		return -EINVAL; /* delayed: a later one is here */
 	if (stream->live) { /* the connecting side tries again after it saw no answer */
 		sys_close_socket(&stream->fd);
 		stream->live = false;

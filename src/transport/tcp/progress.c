@@ -50,16 +50,23 @@ static bool hear_others(struct tcp_connection *connection, const struct tcp_stre
 	return !connection->ends;
 }
 
+/* During a detour the stream with the data is not active, and the active one, which rests, brings signs of life alone. */
+static bool should_be_hot(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	return connection->role == TCP_RECEIVER ? stream->index == connection->used
+						: tcp_stream_is_active(connection, stream->index) && !stream->rests;
+}
+
 /*
- * Frames are looked for first, and a receiver sends its own, on an active stream while one is live: the
- * sender reads others seldom.
+ * Frames are looked for first, and a receiver sends its own, where data came last, or at a sender on an active stream, while
+ * that is live: the sender reads others seldom.
  */
 static void heard_on(struct tcp_connection *connection, const struct tcp_stream *stream)
 {
 	const struct tcp_stream *hot = &connection->streams[connection->hot];
 
-	if (tcp_stream_is_active(connection, stream->index) || !tcp_stream_is_active(connection, hot->index) || !hot->live ||
-	    hot->awaits_dead)
+	if (should_be_hot(connection, stream) ||
+	    (!stream->rests && (!should_be_hot(connection, hot) || !hot->live || hot->awaits_dead)))
 		connection->hot = stream->index;
 	connection->ready = true;
 }

@@ -561,7 +561,10 @@ static int active_arrived(struct tcp_connection *connection, const struct tcp_fr
 int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
 		       uint64_t now_ns)
 {
-	stream->rx_used |= frame->type != TCP_FRAME_HEARTBEAT && frame->type != TCP_FRAME_SUSPECT;
+	if (frame->type != TCP_FRAME_HEARTBEAT && frame->type != TCP_FRAME_SUSPECT) {
+		stream->rx_used = true;
+		connection->used = stream->index;
+	}
 	if (frame->type == TCP_FRAME_EAGER)
 		return eager_arrived(connection, stream, frame, now_ns);
 	if (frame->type == TCP_FRAME_DATA)

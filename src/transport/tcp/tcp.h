@@ -295,7 +295,7 @@ struct tcp_connection {
 	 * namespace of process ids it may name nobody, and the connection ends without a redial.
 	 */
 	uint32_t peer_process;
-	unsigned hot;               /* stream on which something came last: polled every time, idle ones now and then */
+	unsigned hot, used; /* streams on which something, at a receiver data, came last; hot: polled every time, others seldom */
 	struct tcp_stream *streams; /* stream_count of them, and room for stream_capacity */
 	uint64_t last_rx_ns, last_tick_ns;
 	uint64_t now_ns;    /* the last reading of the clock under the lock */

@@ -562,6 +562,35 @@ static void words_go_on_the_stream_with_data(void **state)
 	free(harness);
 }
 
+/* As during a detour: the active stream is back, rests, and brings signs of life. Another one has the data. */
+static void signs_of_life_do_not_draw_looks_off_the_data(void **state)
+{
+	struct harness *harness = calloc(1, sizeof(*harness));
+
+	(void)state;
+	assert_non_null(harness);
+	harness_open(harness, harness_program("unscheduled"), 1);
+	harness->sender->s.rest_ns = 3600 * NS_PER_S;
+	harness->middles[0].left = 0;
+	harness_exchange(harness, 5, 5000, true);
+	harness_rejoin(harness);
+	harness_step(harness, 10);
+	assert_true(harness->sender->streams[0].rests);
+	harness_exchange(harness, 5, 5000, true);
+	for (unsigned beat = 0; beat < 4; beat++) {
+		harness->now_ns += harness->transport.beat_ns;
+		tcp_connection_tick(harness->sender, harness->now_ns);
+		tcp_connection_tick(harness->receiver, harness->now_ns);
+		for (unsigned i = 0; i < HARNESS_STREAMS; i++)
+			harness_pass(&harness->middles[i]);
+	}
+	assert_int_not_equal(harness->sender->hot, 0);
+	assert_int_equal(harness->receiver->hot, harness->sender->s.primary);
+	harness_exchange(harness, 5, 5000, true);
+	harness_close(harness);
+	free(harness);
+}
+
 /* The machine stood still, or gave this process no CPU: its peer on the same machine is not dead for that. */
 static void time_in_which_nobody_looked_is_no_silence(void **state)
 {
@@ -621,6 +650,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_first_stream_is_the_primary_again),
 		cmocka_unit_test(an_idle_connection_keeps_its_streams),
 		cmocka_unit_test(words_go_on_the_stream_with_data),
+		cmocka_unit_test(signs_of_life_do_not_draw_looks_off_the_data),
 		cmocka_unit_test(time_in_which_nobody_looked_is_no_silence),
 		cmocka_unit_test(a_stream_closed_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),
