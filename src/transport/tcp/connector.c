@@ -84,6 +84,7 @@ static void follow_first(struct tcp_connector *connector, struct tcp_dial *dial,
 	peer.tied_port = first->tied_port;
 	tcp_dial_set_up(connector->transport, dial, &peer, first->interface, now_ns);
 	dial->pin = first->pin;
+	dial->follows = true;
 }
 
 /* Another rail's way is that of its own ports, as long as they may yet be joined. */
@@ -171,6 +172,7 @@ static int step_first(struct tcp_connector *connector, uint64_t now_ns)
 	if (first->state != TCP_DIAL_READY)
 		return 0;
 	first->once = false;
+	connector->first_ready_ns = now_ns;
 	for (unsigned i = 1; i < connector->dial_count; i++)
 		set_up_rail(connector, i, now_ns);
 	return 1;
@@ -190,14 +192,17 @@ static int step_dials(struct tcp_connector *connector, struct tcp_dial **ret_fai
 		struct tcp_dial *dial = *ret_failed = &connector->dials[i];
 
 		r = tcp_dial_step(connector->transport, dial, now_ns);
+		if (!dial->follows && dial->state != TCP_DIAL_READY && !connector->dials[0].peer_is_here &&
+		    r != -EMFILE && r != -ENFILE &&
+		    (r < 0 || clock_elapsed_ns(connector->first_ready_ns, now_ns) > SWITCH_NS)) {
+			sys_close_socket(&dial->fd);
+			dial->hello.epoch += dial->state >= TCP_DIAL_HELLO;
+			follow_first(connector, dial, now_ns);
+			r = 0;
+		}
 		if (r < 0)
 			return r;
 		ready += dial->state == TCP_DIAL_READY;
-		if (dial->state < TCP_DIAL_CHALLENGED && dial->interface != connector->dials[0].interface &&
-		    clock_elapsed_ns(connector->race.begin_ns, now_ns) > SWITCH_NS) {
-			sys_close_socket(&dial->fd);
-			follow_first(connector, dial, now_ns);
-		}
 	}
 	return ready == connector->dial_count;
 }
@@ -354,7 +359,7 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 static bool redial_failed(struct tcp_connection *connection, struct tcp_stream *stream, int error, uint64_t now_ns)
 {
 	/* Nobody listens at its host any more, or its process does not know the connection. */
-	if (!connection->live_count && error == -ECONNREFUSED) {
+	if (!connection->live_count && error == -ECONNREFUSED && !tcp_detour_may_help(connection)) {
 		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
 		return false;
 	}

@@ -19,7 +19,7 @@
 #define REST_FIRST_NS  (2 * NS_PER_S)
 #define REST_MOST_NS   (60 * NS_PER_S)
 #define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
-enum { DETOUR = 1 };
+enum { DETOUR = TCP_DETOUR_STREAM };
 
 struct tcp_detour {
 	struct tcp_race race;
@@ -43,10 +43,18 @@ void tcp_detour_free(struct tcp_connection *connection)
 	connection->s.detour = NULL;
 }
 
-static bool is_silent(const struct tcp_connection *connection, uint64_t now_ns)
+static bool is_possible(const struct tcp_connection *connection)
 {
-	return !connection->live_count ||
-	       clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->stream_timeout_ns / 2;
+	return connection->role == TCP_SENDER && connection->s.way_count && connection->stream_count > DETOUR &&
+	       connection->streams[DETOUR].dial && !connection->streams[DETOUR].dial->peer_is_here;
+}
+
+bool tcp_detour_may_help(const struct tcp_connection *connection)
+{
+	const struct tcp_detour *detour = connection->s.detour;
+
+	/* Until the first look nobody knows. */
+	return is_possible(connection) && (!detour || detour->races);
 }
 
 /* Those that its streams have now bring nothing. */
@@ -85,8 +93,9 @@ static void begin(struct tcp_connection *connection, struct tcp_detour *detour, 
 	detour->ready_ns = 0;
 	detour->dial = *stream->dial;
 	detour->dial.fd = -1;
-	detour->dial.hello.epoch = stream->epoch + 1;
-	race->epoch = stream->epoch + 1;
+	detour->dial.state = TCP_DIAL_START;
+	race->epoch = (uint32_t)max_u64(stream->epoch, stream->dial->hello.epoch) + 1;
+	detour->dial.hello.epoch = race->epoch;
 	race->transport = connection->transport;
 	race->device = connection->device;
 	race->dial = &detour->dial;
@@ -122,6 +131,8 @@ static void replace(struct tcp_connection *connection, struct tcp_detour *detour
 	int fd = detour->dial.fd;
 
 	detour->dial.fd = -1;
+	sys_close_socket(&stream->dial->fd); /* it may have been dialled meanwhile */
+	stream->dial->state = TCP_DIAL_START;
 	if (!detour->taken)
 		detour->own = *stream->dial;
 	*stream->dial = detour->dial;
@@ -145,6 +156,10 @@ static void take(struct tcp_connection *connection, struct tcp_detour *detour, b
 {
 	struct tcp_stream *stream = &connection->streams[DETOUR];
 
+	if (detour->dial.hello.epoch <= stream->epoch) { /* it came back by itself, and the peer knows of that one */
+		give_up(detour, now_ns);
+		return;
+	}
 	if (stream->move == TCP_MOVE_CALL) { /* its mover sees to that first */
 		shutdown(stream->fd, SHUT_RDWR);
 		return;
@@ -173,13 +188,13 @@ static void race(struct tcp_connection *connection, struct tcp_detour *detour, b
 		give_up(detour, now_ns);
 	else if (detour->dial.state == TCP_DIAL_READY && !detour->ready_ns)
 		detour->ready_ns = now_ns;
-	else if (detour->ready_ns && clock_elapsed_ns(detour->ready_ns, now_ns) > HEAR_NS)
+	else if (detour->ready_ns && (!connection->live_count || clock_elapsed_ns(detour->ready_ns, now_ns) > HEAR_NS))
 		take(connection, detour, silent, now_ns);
 }
 
 static bool is_empty(const struct tcp_stream *stream)
 {
-	return stream->tx_acknowledged == stream->tx_queued;
+	return !stream->live || !tcp_stream_carries(stream, stream->tx_queued);
 }
 
 /* The first stream is back, and carries what there is to carry. */
@@ -194,6 +209,7 @@ static void come_back(struct tcp_connection *connection, struct tcp_detour *deto
 	connection->s.rest_ns = 0;
 	log_info(LOG_NET, "the connection with host %s is back on its own way", connection->peer_host);
 	detour->own.hello.epoch = stream->dial->hello.epoch;
+	sys_close_socket(&stream->dial->fd);
 	*stream->dial = detour->own;
 	tcp_failover_lost(connection, stream, "its connection is back on its own way", now_ns);
 }
@@ -216,13 +232,12 @@ static void let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_detour *detour = connection->s.detour;
-	const bool silent = is_silent(connection, now_ns);
+	const bool silent = tcp_connection_is_silent(connection, now_ns);
+	const bool through = connection->error || (connection->closing && tcp_sender_is_empty(connection));
 
-	if (connection->error || connection->closing)
+	if (through)
 		tcp_detour_free(connection);
-	if (connection->role != TCP_SENDER || connection->error || connection->closing ||
-	    connection->stream_count <= DETOUR || !connection->streams[DETOUR].dial ||
-	    connection->streams[DETOUR].dial->peer_is_here)
+	if (through || !is_possible(connection))
 		return false;
 	if (!detour && silent) {
 		detour = connection->s.detour = sys_zalloc(sizeof(*detour));

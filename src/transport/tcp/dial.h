@@ -69,6 +69,7 @@ struct tcp_dial {
 	int traffic_class;
 	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
 	uint64_t retry_at_ns, deadline_ns;
+	bool follows; /* the first stream's way */
 	unsigned refused;
 	bool peer_is_here; /* on this host: no interface leads to it */
 	bool once;         /* a failure is the end */
@@ -105,6 +106,7 @@ struct tcp_race {
 	unsigned way_count, round;
 	bool tried[TCP_WAYS_MAX]; /* in this round */
 	bool dead[TCP_WAYS_MAX];
+	bool spoiled[TCP_WAYS_MAX]; /* taken, and failed after HELLO */
 	uint8_t refused[TCP_WAYS_MAX];
 	struct tcp_racer racers[TCP_RACERS];
 	uint64_t begin_ns, next_ns, challenged_ns, rests_until_ns;
@@ -123,7 +125,7 @@ struct tcp_connector {
 	struct tcp_race race;
 	struct tcp_dial dials[TCP_STREAMS_MAX];
 	unsigned dial_count, active_count;
-	uint64_t deadline_ns, connection_id;
+	uint64_t deadline_ns, connection_id, first_ready_ns;
 };
 
 /* acceptor.c; transport lock held in all of them. */
@@ -168,6 +170,14 @@ void tcp_race_end(struct tcp_race *race);
 /* From time to time. True: again soon. */
 bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns);
 void tcp_detour_free(struct tcp_connection *connection);
+/* Another way is, or will be, tried. */
+bool tcp_detour_may_help(const struct tcp_connection *connection);
+
+static inline bool tcp_connection_is_silent(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	return !connection->live_count ||
+	       clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->stream_timeout_ns / 2;
+}
 
 /* connector.c */
 /* Transport lock held. One step. *ret stays as it is until the connection stands. */

@@ -16,11 +16,11 @@
 #include <sys/ioctl.h>
 
 /* A stream may hold so much, whatever the path: what is queued in the own host and in switches is no waiting. */
-#define AHEAD_BYTES     (32 << 10)
-#define LOOK_NS         NS_PER_MS
-#define STEP_NS         (4 * NS_PER_MS)
+#define AHEAD_BYTES  (32 << 10)
+#define LOOK_NS      NS_PER_MS
+#define STEP_NS      (4 * NS_PER_MS)
 /* Nobody looked for longer: what happened meanwhile is not known. */
-#define LOOK_MOST_NS    (8 * NS_PER_MS)
+#define LOOK_MOST_NS (8 * NS_PER_MS)
 enum {
 	ETHERNET_BYTES = 38, /* of each packet on the wire: preamble, header, checksum, gap */
 	COUNTED_BYTES = 14,  /* of these the port's counter has the header */
@@ -76,7 +76,8 @@ static unsigned bit_of(const struct tcp_connection *connection, unsigned index)
 {
 	const struct tcp_growth *growth = &connection->s.growth;
 
-	return connection->active_count == 1 || !index ? (unsigned)__builtin_ctz(growth->answer.active | 1U << 31) : index - 1;
+	return connection->active_count == 1 || !index ? (unsigned)__builtin_ctz(growth->answer.active | 1U << 31)
+						       : index - 1;
 }
 
 static uint64_t streams_of(uint32_t set)
@@ -90,7 +91,8 @@ static uint64_t acknowledged(const struct tcp_stream *stream)
 	int left = 0;
 
 	if (stream->move == TCP_MOVE_CALL) /* tx_written is behind */
-		return max_u64(less_u64(tcp_socket_acknowledged(stream->fd), stream->acknowledged_before), stream->seen);
+		return max_u64(less_u64(tcp_socket_acknowledged(stream->fd), stream->acknowledged_before),
+			       stream->seen);
 	if (ioctl(stream->fd, SIOCOUTQ, &left) < 0)
 		return stream->tx_acknowledged;
 	return less_u64(stream->tx_written, (uint64_t)left);
@@ -303,7 +305,8 @@ static void say(const struct tcp_connection *connection, uint64_t now_ns)
 		log_info(LOG_NET, "%s: %u stream%s a connection to host %s carr%s what %u did", interface->name, count,
 			 count > 1 ? "s" : "", connection->peer_host, count > 1 ? "y" : "ies", before);
 	else
-		log_info(LOG_NET, "%s: %u streams a connection to host %s carry %.3g Gbit/s, since one carries %.3g%s Gbit/s",
+		log_info(LOG_NET,
+			 "%s: %u streams a connection to host %s carry %.3g Gbit/s, since one carries %.3g%s Gbit/s",
 			 interface->name, count, connection->peer_host, 8e-9 * way->way.all_Bps,
 			 8e-9 * way->way.one_Bps, of);
 }
@@ -419,7 +422,8 @@ void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
 	const uint64_t past_ns = clock_elapsed_ns(growth->looked_ns, now_ns);
 	bool changes;
 
-	if (!growth->way || connection->error || connection->closing || connection->watch.on || connection->s.mtu.looks)
+	if (!growth->way || connection->error || connection->closing || connection->watch.on || connection->s.rest_ns ||
+	    connection->s.mtu.looks)
 		return;
 	changes = streams_of(growth->answer.active) != connection->active;
 	if (changes)

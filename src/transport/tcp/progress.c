@@ -208,7 +208,8 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 		    connection->transport->params->report_after_ns)
 		tcp_report_waiting(connection, now_ns);
 	atomic_store(&connection->hurries,
-		     !connection->error && (connection->s.mtu.looks || tcp_connection_lacks_stream(connection, now_ns)));
+		     !connection->error && (connection->s.mtu.looks || tcp_connection_lacks_stream(connection, now_ns) ||
+					(connection->s.way_count && tcp_connection_is_silent(connection, now_ns))));
 }
 
 int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next)

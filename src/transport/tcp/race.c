@@ -13,9 +13,24 @@
 #define PATIENCE_NS    (50 * NS_PER_MS)
 #define TRY_NS         (300 * NS_PER_MS) /* what a way has to be challenged, doubled by each round */
 #define WELCOME_NS     NS_PER_S          /* the same for WELCOME */
+#define OWN_TRY_NS     (1200 * NS_PER_MS) /* that of the devices' ports within a subnet: a lost SYN comes again after 1 s */
 #define ROUND_EVERY_NS (50 * NS_PER_MS)
 #define FAILED_NS      (10 * NS_PER_S) /* a way that failed is not tried before others */
-enum { REFUSED_MAX = 20, ROUNDS_DOUBLED = 4 };
+enum { REFUSED_MAX = 20, DETOUR_REFUSED_MAX = 3, ROUNDS_DOUBLED = 4 };
+
+/* One that lost after HELLO, as a stranger does that says no more than a nonce, is taken where there is no other. */
+static bool is_worse(const struct tcp_race *race, const struct tcp_way *a, const struct tcp_way *b)
+{
+	const bool spoiled_a = race->spoiled[a - race->ways], spoiled_b = race->spoiled[b - race->ways];
+
+	return spoiled_a != spoiled_b ? spoiled_a : tcp_way_is_worse(a, b);
+}
+
+/* Of a connection that stands: its peer is there, or has gone. */
+static bool is_detour(const struct tcp_race *race)
+{
+	return !race->dial->hello.listener_id;
+}
 
 static uint64_t hash_of(const struct tcp_way *way)
 {
@@ -108,7 +123,7 @@ static void failed(struct tcp_race *race, int way, struct tcp_dial *dial, int er
 	if (error == -EPROTO || error == -EBUSY || (error == -ECONNREFUSED && dial->failed_in == TCP_DIAL_WELCOME))
 		race->dead[way] = true;
 	else if (error == -ECONNREFUSED)
-		race->dead[way] = ++race->refused[way] >= REFUSED_MAX;
+		race->dead[way] = ++race->refused[way] >= (is_detour(race) ? DETOUR_REFUSED_MAX : REFUSED_MAX);
 	else
 		note_failed(race->transport, &race->ways[way], now_ns);
 }
@@ -137,7 +152,7 @@ static bool may_try(const struct tcp_race *race, const struct tcp_way *best, uns
 	const struct tcp_way *way = &race->ways[at];
 	const uint64_t replace_ns = params_replace_ns(race->transport->params->timeout_ns);
 
-	if (race->dead[at] || (best && !tcp_way_is_worse(best, way)))
+	if (race->dead[at] || (best && !is_worse(race, best, way)))
 		return false;
 	for (unsigned i = 0; i < TCP_RACERS; i++)
 		if (race->racers[i].way == (int)at)
@@ -175,10 +190,13 @@ static void try_way(struct tcp_race *race, struct tcp_racer *racer, unsigned at,
 		dial->may_unpin = false;
 	}
 	dial->once = dial->held = true;
+	dial->deadline_ns = race->deadline_ns;
 	dial->hello.epoch = race->epoch;
 	race->tried[at] = true;
 	racer->way = (int)at;
 	racer->until_ns = now_ns + (TRY_NS << (race->round < ROUNDS_DOUBLED ? race->round : ROUNDS_DOUBLED));
+	if (way->rank == TCP_WAY_OWN && way->neighbours && racer->until_ns < now_ns + OWN_TRY_NS)
+		racer->until_ns = now_ns + OWN_TRY_NS;
 	transport->racers++;
 	race->next_ns = now_ns + TRY_EVERY_NS;
 }
@@ -192,7 +210,7 @@ static struct tcp_racer *best_of(struct tcp_race *race)
 		struct tcp_racer *racer = &race->racers[i];
 
 		if (racer->way >= 0 && racer->dial.state == TCP_DIAL_CHALLENGED &&
-		    (!best || tcp_way_is_worse(&race->ways[best->way], &race->ways[racer->way])))
+		    (!best || is_worse(race, &race->ways[best->way], &race->ways[racer->way])))
 			best = racer;
 	}
 	return best;
@@ -210,7 +228,9 @@ static int step_racers(struct tcp_race *race, uint64_t now_ns)
 		r = tcp_dial_step(race->transport, &racer->dial, now_ns);
 		if (r == 0 && racer->dial.state == TCP_DIAL_CHALLENGED && !race->challenged_ns)
 			race->challenged_ns = now_ns;
-		if (r == 0 && racer->dial.state < TCP_DIAL_CHALLENGE && now_ns > racer->until_ns) {
+		/* Who is held up may keep a new connection's socket; a detour is for those that answer. */
+		if (r == 0 && now_ns > racer->until_ns &&
+		    racer->dial.state < (is_detour(race) ? TCP_DIAL_CHALLENGED : TCP_DIAL_CHALLENGE)) {
 			racer->dial.failed_in = racer->dial.state;
 			r = -ETIMEDOUT;
 		}
@@ -218,7 +238,7 @@ static int step_racers(struct tcp_race *race, uint64_t now_ns)
 			failed(race, racer->way, &racer->dial, r, now_ns);
 			leave(race->transport, racer);
 		}
-		if (r == -EMFILE || r == -ENFILE)
+		if ((r == -EMFILE || r == -ENFILE) && !best_of(race))
 			return r;
 	}
 	return 0;
@@ -251,15 +271,17 @@ static bool begin_more(struct tcp_race *race, const struct tcp_way *best, uint64
 {
 	struct tcp_racer *racer = free_racer(race, now_ns);
 	const int way = next_way(race, best, now_ns);
-	bool open = false;
+	bool open = false, alone = true;
 
-	for (unsigned i = 0; i < TCP_RACERS; i++)
+	for (unsigned i = 0; i < TCP_RACERS; i++) {
+		alone &= race->racers[i].way < 0;
 		open |= race->racers[i].way >= 0 && race->racers[i].dial.state < TCP_DIAL_CHALLENGED &&
 			!is_held_up(&race->racers[i], now_ns) &&
-			(!best || tcp_way_is_worse(best, &race->ways[race->racers[i].way]));
+			(!best || is_worse(race, best, &race->ways[race->racers[i].way]));
+	}
 	if (way < 0 || !racer)
 		return open;
-	if (!open || (now_ns >= race->next_ns && race->transport->racers < TCP_RACERS_MAX))
+	if (alone || ((!open || now_ns >= race->next_ns) && race->transport->racers < TCP_RACERS_MAX))
 		try_way(race, racer, (unsigned)way, now_ns);
 	return true;
 }
@@ -323,6 +345,19 @@ static void take(struct tcp_race *race, struct tcp_racer *racer, uint64_t now_ns
 	say_way(race, &race->ways[race->taken], dial);
 }
 
+static uint64_t patience_ns(const struct tcp_race *race, const struct tcp_racer *best)
+{
+	for (unsigned i = 0; i < TCP_RACERS; i++) {
+		const struct tcp_racer *racer = &race->racers[i];
+		const struct tcp_way *way = racer->way < 0 ? NULL : &race->ways[racer->way];
+
+		if (way && way->rank == TCP_WAY_OWN && way->neighbours && racer->dial.state < TCP_DIAL_CHALLENGE &&
+		    is_worse(race, &race->ways[best->way], way))
+			return OWN_TRY_NS;
+	}
+	return PATIENCE_NS;
+}
+
 int tcp_race_step(struct tcp_race *race, uint64_t now_ns)
 {
 	struct tcp_racer *best;
@@ -339,7 +374,7 @@ int tcp_race_step(struct tcp_race *race, uint64_t now_ns)
 		return 0;
 	more = begin_more(race, best ? &race->ways[best->way] : NULL, now_ns);
 	best = best_of(race);
-	if (best && (!more || clock_elapsed_ns(race->challenged_ns, now_ns) >= PATIENCE_NS)) {
+	if (best && (!more || clock_elapsed_ns(race->challenged_ns, now_ns) >= patience_ns(race, best))) {
 		take(race, best, now_ns);
 		return 1;
 	}
@@ -355,6 +390,7 @@ int tcp_race_failed(struct tcp_race *race, int error, uint64_t now_ns)
 	sys_close_socket(&dial->fd);
 	dial->state = TCP_DIAL_START;
 	failed(race, race->taken, dial, error, now_ns);
+	race->spoiled[race->taken] = true;
 	race->taken = -1;
 	return end_round(race, now_ns);
 }

@@ -62,6 +62,8 @@ static unsigned pairs_left(const struct tcp_connection *connection, const struct
 
 static bool takes_data(const struct tcp_connection *connection, unsigned index)
 {
+	if (index == TCP_DETOUR_STREAM && connection->s.rest_ns)
+		return false; /* what it has goes out; others carry as soon as they may */
 	return index != connection->s.primary && tcp_stream_is_active(connection, index) &&
 	       is_usable(&connection->streams[index]);
 }

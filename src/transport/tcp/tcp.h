@@ -50,7 +50,7 @@ enum {
 	TCP_UNPINNED_MAX = 64,
 	TCP_WORTH_BYTES = 32 << 10, /* fewer are not worth a system call where, in a long frame, they can wait */
 	TCP_ACCEPTOR_MAX = 3 * TCP_INTERFACE_MAX,
-	TCP_FAILED_WAYS_MAX = 64,
+	TCP_FAILED_WAYS_MAX = 64, TCP_DETOUR_STREAM = 1, /* which goes another way where a connection's own is lost */
 	TCP_WATCH_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP,
 };
 

@@ -150,12 +150,13 @@ static void insert(struct tcp_way list[static TCP_WAYS_MAX], unsigned *count, co
 {
 	unsigned at = *count;
 
-	if (*count == TCP_WAYS_MAX)
+	while (at > 0 && tcp_way_try_before(way, &list[at - 1]) < 0)
+		at--;
+	if (at == TCP_WAYS_MAX)
 		return;
-	for (; at > 0 && tcp_way_try_before(way, &list[at - 1]) < 0; at--)
-		list[at] = list[at - 1];
+	*count += *count < TCP_WAYS_MAX; /* else the last one falls out */
+	memmove(&list[at + 1], &list[at], (*count - 1 - at) * sizeof(list[0]));
 	list[at] = *way;
-	(*count)++;
 }
 
 unsigned tcp_ways_find(const struct tcp_interface *interfaces, size_t interface_count, const int *own,
@@ -172,7 +173,8 @@ unsigned tcp_ways_find(const struct tcp_interface *interfaces, size_t interface_
 
 		tcp_socket_address(&peers[p], 0, &address);
 		foreign[p] = !is_this_host(&address);
-		insert(ret, &count, &way);
+		if (foreign[p] || !p)
+			insert(ret, &count, &way);
 	}
 	for (size_t i = 0; i < interface_count; i++)
 		for (unsigned p = 0; p < peer_count; p++) {

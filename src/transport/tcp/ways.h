@@ -49,7 +49,7 @@ bool tcp_way_is_worse(const struct tcp_way *a, const struct tcp_way *b);
 /*
  * The ways to a peer that has these addresses, the first peers_own of which are its device's, in the order in which they are
  * tried. own: interfaces of the device. Left out are pairs without a route through that interface, and with an address that is
- * this host's, too. The last are those that leave the port to the system, for every address. Returns how many there are, at most TCP_WAYS_MAX.
+ * this host's, too. The last are those that leave the port to the system. Returns how many there are, at most TCP_WAYS_MAX.
  */
 unsigned tcp_ways_find(const struct tcp_interface *interfaces, size_t interface_count, const int *own,
 		       unsigned own_count, const struct tcp_wire_address *peers, unsigned peer_count,

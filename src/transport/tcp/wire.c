@@ -51,6 +51,8 @@ static void short_way_codec(struct codec *codec, struct tcp_wire_address *way, u
 
 	if (codec->out)
 		facts = (uint8_t)(short_prefix(way) | way->speed << SPEED_SHIFT);
+	else
+		memset(way, 0, sizeof(*way));
 	codec_block(codec, way->bytes, short_bytes(family) - 1);
 	CODEC_NUMBER(codec, facts, 1);
 	if (codec->out)

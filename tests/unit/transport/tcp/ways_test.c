@@ -120,11 +120,9 @@ static void an_address_of_this_host_is_the_last_way_to_another(void **state)
 	struct tcp_way ways[TCP_WAYS_MAX];
 
 	(void)state;
-	assert_int_equal(tcp_ways_find(&interface, 1, &(int){ 0 }, 1, peers, 2, 1, ways), 2);
-	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(ways[i].rank, TCP_WAY_AS_ROUTED);
-		assert_memory_equal(&ways[i].peer, &peers[i], sizeof(peers[i]));
-	}
+	assert_int_equal(tcp_ways_find(&interface, 1, &(int){ 0 }, 1, peers, 2, 1, ways), 1);
+	assert_int_equal(ways[0].rank, TCP_WAY_AS_ROUTED);
+	assert_memory_equal(&ways[0].peer, &peers[0], sizeof(peers[0]));
 }
 
 int main(void)

@@ -90,7 +90,7 @@ static void a_handle_has_more_ways_as_far_as_they_fit(void **state)
 			const unsigned kept_6 = (34 - 5 * count_4) / 17 < count_6 ? (34 - 5 * count_4) / 17 : count_6;
 			struct tcp_wire_handle in = some_handle(), out;
 
-			memset(&out, 0, sizeof(out));
+			memset(&out, 0xaa, sizeof(out)); /* nothing of it may show */
 			for (unsigned i = 0; i < count_4 + count_6; i++)
 				in.ways[in.way_count++] = some_way(i, i < count_4 ? 4 : 6);
 			tcp_wire_handle(CODEC_TO(bytes), &in);
