@@ -215,7 +215,6 @@ static enum tcp_mtu_result look(struct tcp_connection *connection, struct tcp_st
 
 static void look_at_all(struct tcp_connection *connection, uint64_t now_ns)
 {
-	connection->s.mtu.looks = false;
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 		const bool waits = stream->tx_written != stream->tx_acknowledged;
@@ -286,6 +285,9 @@ void tcp_mtu_watch(struct tcp_connection *connection, uint64_t looked_ns, uint64
 						    2 * connection->transport->beat_ns);
 	if (!has_sent(connection))
 		connection->s.mtu.moved_ns = now_ns;
-	look_at_all(connection, now_ns);
+	connection->s.mtu.looks = false;
+	/* A way that was lost loses short packets, too: nothing follows until its streams carry again. */
+	if (!connection->s.rest_ns)
+		look_at_all(connection, now_ns);
 	end_if_stuck(connection, now_ns);
 }
