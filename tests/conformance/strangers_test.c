@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,7 +30,10 @@
 #define FLOOD_OF_A_KIND  500
 #define FLOOD            10000
 #define FLOOD_AT_ONCE    200
-#define MAX_FDS          160 /* of the listening process, whoever connects */
+#define LIMIT_FDS        1024 /* of the listening process */
+#define MAX_FDS          (LIMIT_FDS / 4 + 96) /* that it has, whoever connects: a quarter is for strangers */
+#define IDLE_PEERS       5
+#define IDLE_DELAY_MS    900 /* of one, on the average */
 #define MAX_GROWTH_BYTES (32 << 20)
 #define MAX_WARNINGS     5
 
@@ -292,6 +296,89 @@ static void ten_thousand_strangers(void **state)
 	assert_in_range(log.warnings, 0, MAX_WARNINGS);
 }
 
+/* ---- strangers that say nothing, and come again when they are dropped ---- */
+
+static int idle_connect(const struct sockaddr_in *address)
+{
+	struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK + 1) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd >= 0 && (bind(fd, (const struct sockaddr *)&own, sizeof(own)) == 0) &&
+	    (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EINPROGRESS))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* Its argument: port and count. Until its parent writes or ends. */
+static int idle_role(int control, const char *argument)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct rlimit limit;
+	struct pollfd *fds;
+	unsigned port, count;
+	char bytes[64];
+
+	if (sscanf(argument, "%u %u", &port, &count) != 2 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 1;
+	limit.rlim_cur = limit.rlim_max;
+	fds = calloc(count + 1, sizeof(*fds));
+	if (!fds || setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 1;
+	address.sin_port = htons((uint16_t)port);
+	for (unsigned i = 0; i < count; i++)
+		fds[i] = (struct pollfd){ .fd = idle_connect(&address), .events = POLLIN };
+	fds[count] = (struct pollfd){ .fd = control, .events = POLLIN };
+	if (peer_write(control, "x", 1) < 0)
+		return 1;
+	while (poll(fds, count + 1, 20) >= 0 && !fds[count].revents)
+		for (unsigned i = 0; i < count; i++) {
+			if (fds[i].fd >= 0 && fds[i].revents && recv(fds[i].fd, bytes, sizeof(bytes), 0) <= 0) {
+				close(fds[i].fd);
+				fds[i].fd = -1;
+			}
+			if (fds[i].fd < 0)
+				fds[i].fd = idle_connect(&address);
+		}
+	free(fds);
+	return 0;
+}
+
+static void idle_strangers_do_not_delay_the_peer(void **state)
+{
+	const unsigned *count = *state;
+	struct transport *transport = raw_opened();
+	struct transport_listener *listener;
+	uint8_t handle_bytes[TRANSPORT_HANDLE_BYTES];
+	struct tcp_wire_handle handle;
+	uint64_t begin_ns, took_ms;
+	struct peer idle;
+	char argument[32], token;
+
+	assert_int_equal(plugin_ops.listen(transport, 0, handle_bytes, &listener), 0);
+	snprintf(argument, sizeof(argument), "%u %u", ntohs(raw_address(handle_bytes, &handle).sin_port), *count);
+	assert_int_equal(peer_start("idle", argument, &idle), 0);
+	assert_int_equal(peer_read(idle.control, &token, 1), 0);
+	begin_ns = runtime_now_ns();
+	for (unsigned i = 0; i < IDLE_PEERS; i++) {
+		struct link link = { .ops = &plugin_ops, .listener = listener };
+
+		memcpy(link.handle, handle_bytes, sizeof(link.handle));
+		raw_real_peer_is_served(transport, &link);
+		plugin_ops.close_connection(link.sender);
+		plugin_ops.close_connection(link.receiver);
+	}
+	took_ms = (runtime_now_ns() - begin_ns) / IDLE_PEERS / 1000000;
+	print_message("%u idle strangers: a peer is served after %u ms\n", *count, (unsigned)took_ms);
+	if (!runtime_sanitized())
+		assert_in_range(took_ms, 0, IDLE_DELAY_MS);
+	assert_int_equal(peer_write(idle.control, "x", 1), 0);
+	assert_int_equal(peer_wait(&idle, 90000), 0);
+	plugin_ops.close_listener(listener);
+	plugin_ops.close(transport);
+}
+
 /* ---- peers that know the secret and then talk nonsense ---- */
 
 /* A frame that decodes, with fields near and beyond every limit. */
@@ -372,19 +459,27 @@ int main(int argc, char **argv)
 	static const struct peer_role roles[] = {
 		{ "flood", flood_role },
 		{ "real", real_role },
+		{ "idle", idle_role },
 		{ NULL, NULL },
 	};
+	static unsigned few = 500, many = 5000;
 	const struct CMUnitTest others[] = {
 		cmocka_unit_test(ten_thousand_strangers),
+		cmocka_unit_test_prestate(idle_strangers_do_not_delay_the_peer, &few),
+		cmocka_unit_test_prestate(idle_strangers_do_not_delay_the_peer, &many),
 		cmocka_unit_test(nonsense_harms_nobody_else),
 	};
 	static struct stranger_kind states[KINDS];
 	struct CMUnitTest tests[KINDS];
 	const char *filter;
+	struct rlimit limit;
 	int failed;
 
 	peer_main(argc, argv, roles, 60);
 	runtime_start("strangers_test", 110);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = LIMIT_FDS;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	runtime_set_streams(0);
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)

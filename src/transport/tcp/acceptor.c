@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The accepting side: one listening socket an interface, shared by all listeners of the process. What connects has to
- * show that it has a listener's or a connection's secret before it costs more than a small slot; when the slots are full
- * the one that has said nothing for the longest, and for a while, makes room: unauthenticated peers cannot keep the real one out.
+ * show that it has a listener's or a connection's secret before it costs more than a small slot (pending.c).
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,12 +18,10 @@
 
 #define REJECTED_SAY_NS       (60 * NS_PER_S)
 #define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
-#define SILENT_NS             (100 * NS_PER_MS) /* what a peer has for its greeting while others wait for its slot */
 enum { ACCEPTS_AT_ONCE = 256, HALF_JOINED_MAX = 64 };
 
 /* A peer whose HELLO is here. */
 struct tcp_greeted {
-	const struct tcp_acceptor *acceptor;
 	const struct tcp_pending *pending;
 	struct tcp_wire_hello hello;
 	struct tcp_wire_nonces nonces;
@@ -87,6 +84,8 @@ int tcp_acceptor_listen(struct tcp_transport *transport, int device)
 {
 	const struct transport_device *rails = &transport->devices.list[device];
 
+	if (tcp_pending_make(transport) < 0)
+		return -ENOMEM;
 	for (unsigned i = 0; i < rails->rail_count; i++) {
 		const int interface = rails->members[i];
 		int r = listen_at(transport, interface);
@@ -135,22 +134,16 @@ unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
 	return count;
 }
 
-void tcp_acceptor_free(struct tcp_acceptor *acceptor)
+void tcp_acceptors_free(struct tcp_transport *transport)
 {
-	if (!acceptor)
-		return;
-	for (unsigned i = 0; i < acceptor->pending_count; i++)
-		sys_close_socket(&acceptor->pending[i].fd);
-	sys_close_socket(&acceptor->fd);
-	sys_free(acceptor);
-}
-
-static void pending_drop(struct tcp_acceptor *acceptor, unsigned index)
-{
-	sys_close_socket(&acceptor->pending[index].fd);
-	acceptor->pending_count--;
-	memmove(&acceptor->pending[index], &acceptor->pending[index + 1],
-		(acceptor->pending_count - index) * sizeof(acceptor->pending[0]));
+	for (unsigned i = 0; i < transport->pending_count; i++)
+		sys_close_socket(&transport->pending[i].fd);
+	sys_free(transport->pending);
+	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++) {
+		if (transport->acceptors[i])
+			sys_close_socket(&transport->acceptors[i]->fd);
+		sys_free(transport->acceptors[i]);
+	}
 }
 
 static void rejected_say(struct tcp_transport *transport, uint64_t now_ns)
@@ -307,7 +300,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	if (half_joined >= HALF_JOINED_MAX)
 		return -EBUSY;
 	r = tcp_connection_new(transport, TCP_RECEIVER, listener->device,
-			       carrier_of(transport, listener->device, greeted->acceptor->interface),
+			       carrier_of(transport, listener->device, greeted->pending->acceptor->interface),
 			       hello->stream_count, hello->active_count, &connection);
 	if (r < 0)
 		return r;
@@ -430,10 +423,9 @@ static bool new_stream_arrived(struct tcp_transport *transport, struct tcp_conne
 }
 
 /* A whole hello is here. True: the socket has found its connection. */
-static bool hello_arrived(struct tcp_transport *transport, const struct tcp_acceptor *acceptor,
-			  const struct tcp_pending *pending, uint64_t now_ns)
+static bool hello_arrived(struct tcp_transport *transport, const struct tcp_pending *pending, uint64_t now_ns)
 {
-	struct tcp_greeted greeted = { .acceptor = acceptor, .pending = pending };
+	struct tcp_greeted greeted = { .pending = pending };
 	struct tcp_connection *connection;
 	int r = tcp_wire_hello(CODEC_FROM(pending->bytes, TCP_WIRE_HELLO_BYTES), &greeted.hello);
 
@@ -465,12 +457,11 @@ static bool hello_arrived(struct tcp_transport *transport, const struct tcp_acce
 }
 
 /* True: its slot is free again. */
-static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *acceptor, unsigned index,
-			 uint64_t now_ns)
+static bool pending_step(struct tcp_transport *transport, struct tcp_pending *pending, uint64_t now_ns)
 {
-	struct tcp_pending *pending = &acceptor->pending[index];
-	ssize_t got = sys_recv(pending->fd, pending->bytes + pending->count, sizeof(pending->bytes) - pending->count,
-			       0);
+	ssize_t got = pending->ready ? sys_recv(pending->fd, pending->bytes + pending->count,
+						sizeof(pending->bytes) - pending->count, 0)
+				     : -EAGAIN;
 
 	if (got == -EAGAIN || got == -EINTR) {
 		if (clock_elapsed_ns(pending->since_ns, now_ns) < transport->timeout_ns)
@@ -480,12 +471,12 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *a
 		pending->count += (size_t)got;
 		if (pending->count < sizeof(pending->bytes))
 			return false;
-		if (hello_arrived(transport, acceptor, pending, now_ns))
+		if (hello_arrived(transport, pending, now_ns))
 			pending->fd = -1; /* it belongs to a stream now */
 	} else if (pending->count) {      /* else it found a better way */
 		reject(transport, &pending->peer, "left without a greeting", now_ns);
 	}
-	pending_drop(acceptor, index);
+	tcp_pending_drop(transport, pending);
 	return true;
 }
 
@@ -510,19 +501,20 @@ static bool has_peer_waiting(const struct tcp_acceptor *acceptor)
 	return poll(&fd, 1, 0) > 0;
 }
 
-bool tcp_acceptor_has_room(const struct tcp_acceptor *acceptor, uint64_t now_ns)
+static void make_room(struct tcp_transport *transport, uint64_t now_ns)
 {
-	return now_ns >= acceptor->paused_until_ns &&
-	       (acceptor->pending_count < TCP_PENDING_MAX ||
-		clock_elapsed_ns(acceptor->pending[0].since_ns, now_ns) >= SILENT_NS);
+	struct tcp_pending *victim;
+
+	if (transport->pending_count < transport->pending_most)
+		return;
+	victim = tcp_pending_victim(transport);
+	reject(transport, &victim->peer, "said nothing before the next ones came", now_ns);
+	tcp_pending_drop(transport, victim);
 }
 
-void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns)
+static void accept_some(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < acceptor->pending_count;)
-		if (!pending_step(transport, acceptor, i, now_ns))
-			i++;
-	for (unsigned i = 0; i < ACCEPTS_AT_ONCE && tcp_acceptor_has_room(acceptor, now_ns); i++) {
+	for (unsigned i = 0; i < ACCEPTS_AT_ONCE && tcp_pending_has_room(transport, now_ns); i++) {
 		struct tcp_pending *pending;
 		struct sockaddr_storage peer;
 		socklen_t bytes = sizeof(peer);
@@ -540,17 +532,19 @@ void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor 
 			break;
 		if (fd < 0)
 			continue; /* that one was gone again before we got it */
-		if (acceptor->pending_count == TCP_PENDING_MAX) {
-			reject(transport, &acceptor->pending[0].peer, "said nothing before the next ones came", now_ns);
-			pending_drop(acceptor, 0);
-		}
-		pending = &acceptor->pending[acceptor->pending_count++];
-		memset(pending, 0, sizeof(*pending));
-		pending->fd = fd;
-		pending->peer = peer;
-		pending->since_ns = now_ns;
-		if (challenge(pending))
-			continue; /* nothing can have come yet that is worth a call */
-		pending_drop(acceptor, acceptor->pending_count - 1);
+		make_room(transport, now_ns);
+		pending = tcp_pending_add(transport, acceptor, fd, &peer, now_ns);
+		if (!challenge(pending)) /* nothing can have come yet that is worth a call */
+			tcp_pending_drop(transport, pending);
 	}
+}
+
+void tcp_acceptors_progress(struct tcp_transport *transport, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < transport->pending_count;)
+		if (!pending_step(transport, &transport->pending[i], now_ns))
+			i++;
+	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
+		if (transport->acceptors[i] && now_ns >= transport->acceptors[i]->paused_until_ns)
+			accept_some(transport, transport->acceptors[i], now_ns);
 }

@@ -12,25 +12,28 @@
 #include "transport/tcp/ways.h"
 
 enum {
-	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
-	TCP_PIN_TRIES = 4,    /* parts of the time-out; the last two are for the system's route */
+	TCP_PENDING_MAX = 1024, /* accepted sockets of a process that have not said who they are, at most */
+	TCP_PIN_TRIES = 4,      /* parts of the time-out; the last two are for the system's route */
 };
 
-/* A listening socket of one interface, shared by all listeners, and what came to it and has not said hello. */
+/* What came to a listening socket and has not said hello. */
 struct tcp_pending {
+	const struct tcp_acceptor *acceptor;
 	int fd;
+	bool ready;    /* to be read */
+	unsigned same; /* how many come from its address, with itself */
 	uint64_t since_ns;
 	struct sockaddr_storage peer;
 	uint8_t nonce[TCP_WIRE_NONCE_BYTES]; /* of the challenge that was sent */
 	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
 	size_t count;
 };
+
+/* A listening socket of one interface, shared by all listeners. */
 struct tcp_acceptor {
 	int fd;
 	int interface;
 	uint16_t port;
-	struct tcp_pending pending[TCP_PENDING_MAX];
-	unsigned pending_count;
 	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
 };
 
@@ -134,12 +137,21 @@ int tcp_acceptor_listen(struct tcp_transport *transport, int device);
 /* What leads to this process, the device's ports first. Returns how many. */
 unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
 			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX]);
-void tcp_acceptor_free(struct tcp_acceptor *acceptor);
-void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns);
-/* False: it accepts nobody now. */
-bool tcp_acceptor_has_room(const struct tcp_acceptor *acceptor, uint64_t now_ns);
+void tcp_acceptors_free(struct tcp_transport *transport);
+/* Reads pending sockets that are ready, and accepts. */
+void tcp_acceptors_progress(struct tcp_transport *transport, uint64_t now_ns);
 /* Says what is unsaid of rejected peers; frees connections that are half-joined for too long. */
 void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
+
+/* pending.c; transport lock held. */
+int tcp_pending_make(struct tcp_transport *transport);
+struct tcp_pending *tcp_pending_add(struct tcp_transport *transport, const struct tcp_acceptor *acceptor, int fd,
+				    const struct sockaddr_storage *peer, uint64_t now_ns);
+void tcp_pending_drop(struct tcp_transport *transport, struct tcp_pending *pending);
+/* The oldest of the address that has the most. */
+struct tcp_pending *tcp_pending_victim(const struct tcp_transport *transport);
+/* False: every slot is taken, and by none that may be dropped already. */
+bool tcp_pending_has_room(const struct tcp_transport *transport, uint64_t now_ns);
 
 /* linger.c; transport lock held. */
 /* Takes the sockets of a connection that is closed, each until the peer's kernel has all, for a second at most. */

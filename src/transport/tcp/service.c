@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { POLL_MAX = TCP_ACCEPTOR_MAX * (TCP_PENDING_MAX + 1) + 1 };
+enum { POLL_MAX = 1 + TCP_PENDING_MAX + TCP_ACCEPTOR_MAX };
 
 /* True: it is through and freed. */
 static bool closing_step(struct tcp_connection *connection, uint64_t now_ns)
@@ -62,26 +62,28 @@ static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 	return soon | tcp_linger_step(transport, now_ns, false);
 }
 
-/* full: peers wait for room, which is not an event. */
-static nfds_t gather(struct tcp_transport *transport, struct pollfd *fds, bool *ret_full)
+/* The pending sockets are fds[1] and so on. Without room peers wait, and that is no event. */
+static nfds_t gather(const struct tcp_transport *transport, struct pollfd *fds, bool room, uint64_t now_ns)
 {
-	const uint64_t now_ns = clock_now_ns();
 	nfds_t count = 0;
 
-	*ret_full = false;
 	fds[count++] = (struct pollfd){ .fd = transport->service.wake_fd, .events = POLLIN };
+	for (unsigned i = 0; i < transport->pending_count; i++)
+		fds[count++] = (struct pollfd){ .fd = transport->pending[i].fd, .events = POLLIN };
 	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++) {
-		struct tcp_acceptor *acceptor = transport->acceptors[i];
+		const struct tcp_acceptor *acceptor = transport->acceptors[i];
 
-		if (!acceptor)
-			continue;
-		*ret_full |= acceptor->pending_count == TCP_PENDING_MAX;
-		if (tcp_acceptor_has_room(acceptor, now_ns))
+		if (acceptor && room && now_ns >= acceptor->paused_until_ns)
 			fds[count++] = (struct pollfd){ .fd = acceptor->fd, .events = POLLIN };
-		for (unsigned k = 0; k < acceptor->pending_count; k++)
-			fds[count++] = (struct pollfd){ .fd = acceptor->pending[k].fd, .events = POLLIN };
 	}
 	return count;
+}
+
+/* Only the service thread adds and drops pending sockets: they are still those that were gathered. */
+static void note_ready(struct tcp_transport *transport, const struct pollfd *fds)
+{
+	for (unsigned i = 0; i < transport->pending_count; i++)
+		transport->pending[i].ready = fds[1 + i].revents != 0;
 }
 
 static void lock_before_callers(struct tcp_transport *transport)
@@ -96,7 +98,7 @@ static void *run(void *arg)
 	struct tcp_transport *transport = arg;
 	struct pollfd fds[POLL_MAX]; /* not allocated: without this thread no heartbeat goes out */
 	uint64_t next_tick_ns = 0, drained;
-	bool soon = false, full;
+	bool soon = false, room;
 
 	lock_before_callers(transport);
 	while (!transport->service.stop) {
@@ -104,21 +106,22 @@ static void *run(void *arg)
 		int wait_ms;
 		nfds_t count;
 
-		for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
-			if (transport->acceptors[i])
-				tcp_acceptor_progress(transport, transport->acceptors[i], now_ns);
+		tcp_acceptors_progress(transport, now_ns);
 		if (now_ns >= next_tick_ns || soon) {
 			soon = tick(transport, now_ns);
 			next_tick_ns = now_ns + transport->beat_ns;
 		}
-		count = gather(transport, fds, &full);
-		wait_ms = soon || full ? 5 : (int)(transport->beat_ns / NS_PER_MS);
+		now_ns = clock_now_ns();
+		room = tcp_pending_has_room(transport, now_ns);
+		count = gather(transport, fds, room, now_ns);
+		wait_ms = soon || !room ? 5 : (int)(transport->beat_ns / NS_PER_MS);
 		pthread_mutex_unlock(&transport->lock);
 		if (poll(fds, count, wait_ms) > 0 && fds[0].revents) {
 			if (read(transport->service.wake_fd, &drained, sizeof(drained)) > 0)
 				soon = true; /* somebody closed a connection */
 		}
 		lock_before_callers(transport);
+		note_ready(transport, fds);
 	}
 	pthread_mutex_unlock(&transport->lock);
 	return NULL;

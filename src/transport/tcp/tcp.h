@@ -343,7 +343,6 @@ static inline struct tcp_request *tcp_request_awaited(const struct tcp_connectio
 	return first && first == connection->s.buffered ? TAILQ_NEXT(first, link) : first;
 }
 
-struct tcp_acceptor; /* dial.h */
 struct tcp_listener {
 	struct tcp_transport *transport;
 	LIST_ENTRY(tcp_listener) link;
@@ -378,6 +377,8 @@ struct tcp_transport {
 	struct tcp_interface interfaces[TCP_INTERFACE_MAX];
 	size_t interface_count;
 	struct tcp_acceptor *acceptors[TCP_ACCEPTOR_MAX]; /* made at the first listen, on all interfaces */
+	struct tcp_pending *pending;                      /* of them all, so many slots, in no order */
+	unsigned pending_most, pending_count;
 	uint16_t port;                                    /* where most of them listen; 0: none yet */
 	/* Ways that were tried in vain, and how many are being tried. */
 	struct {
@@ -392,7 +393,6 @@ struct tcp_transport {
 	LIST_HEAD(, tcp_connection) connections; /* live ones, half-joined ones, and closed ones that still empty */
 	uint32_t next_listener_id;
 	uint64_t next_connector_id;
-	/* The service thread. */
 	struct transport_service service;
 	/* It waits for the lock. Callers poll connect and accept without end and would take the lock again before it
 	 * wakes; while this is set they answer "not yet" instead. */

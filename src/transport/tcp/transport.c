@@ -77,8 +77,7 @@ static void tcp_close(struct transport *opaque)
 		tcp_connection_remove(LIST_FIRST(&transport->connections));
 	tcp_connector_expire(transport, 0, true);
 	tcp_linger_step(transport, 0, true);
-	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
-		tcp_acceptor_free(transport->acceptors[i]);
+	tcp_acceptors_free(transport);
 	transport_devices_fini(&transport->devices);
 	tcp_growth_memory_free(transport->ways.memory);
 	pthread_mutex_destroy(&transport->mtu.lock);

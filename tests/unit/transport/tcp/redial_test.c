@@ -274,9 +274,7 @@ static void without_descriptors_the_limit_is_named(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	/* As the service thread does at any time: nobody connects, so nothing is said. */
 	pthread_mutex_lock(&tcp->lock);
-	for (unsigned i = 0; i < TCP_ACCEPTOR_MAX; i++)
-		if (tcp->acceptors[i])
-			tcp_acceptor_progress(tcp, tcp->acceptors[i], clock_now_ns());
+	tcp_acceptors_progress(tcp, clock_now_ns());
 	pthread_mutex_unlock(&tcp->lock);
 	assert_int_equal(log_lines()->found, 0);
 	assert_int_equal(link_connect(&transport_tcp, transport, 0, link.handle, &sender), -EMFILE);
