@@ -243,8 +243,8 @@ def main(build):
     say("\n   Sockets have no heartbeat: the job stands still until TCP gives up, after some 15 minutes.")
     say("\n   Tributary, both ports joined into one device:\n")
     pull(build, OURS)
-    say("\n   This is so for ports that are joined.  By itself NCCL joins only the ports of one card; NCCL_NET_MERGE_LEVEL joins\n"
-        "   more.  A connection whose only port fails ends with an error after TRIBUTARY_TIMEOUT.")
+    say("\n   By itself NCCL joins only the ports of one card.  Ports that are not joined replace each other, too: a connection\n"
+        "   whose port fails goes on over another one after some three seconds.")
     say("\nIn short:")
     say("  narrow link   16 MiB took %s leaf by leaf, %s over sockets" % tuple(
         time_text(times[side]) for side in (("Tributary", "collnet"), ("sockets", "ring"))))
