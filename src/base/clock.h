@@ -21,10 +21,10 @@ static inline uint64_t clock_elapsed_ns(uint64_t then_ns, uint64_t now_ns)
 }
 
 /*
- * The time from which a peer's silence counts, instead of heard_ns, when it was last heard. This
- * process last looked at looked_ns, and does so every often_ns. If it is later than that, it was
- * stopped or had no CPU, perhaps like a peer on the same machine, so the excess does not count. Read
- * what the peer has sent before.
+ * A peer was last heard at heard_ns: returns the time from which its silence counts. This process
+ * looks every often_ns and last did at looked_ns. If more time has passed, this process was stopped
+ * or had no CPU, as a peer on this machine perhaps was, so the rest of that time does not count.
+ * Before the call, read what the peer has sent.
  */
 static inline uint64_t clock_heard_ns(uint64_t heard_ns, uint64_t looked_ns, uint64_t now_ns, uint64_t often_ns)
 {

@@ -112,7 +112,7 @@ fail:
 
 struct carriers {
 	struct transport_properties at[PLUGIN_MAX_DEVICES];
-	unsigned used[PLUGIN_MAX_DEVICES]; /* by so many devices */
+	unsigned used[PLUGIN_MAX_DEVICES]; /* how many devices it carries */
 	int count;
 };
 

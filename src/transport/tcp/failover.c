@@ -11,10 +11,12 @@
  *                         others; dialled anew with epoch + 1     the stream that carried it
  *   live, next epoch      as at first                             HELLO with a higher epoch came
  *
- * No live stream left: both processes may live all the same. The sender dials every stream at once. The first one that is
- * back carries SUSPECT and DEAD, also for itself (live and awaits_dead), and no data before. The connection fails when the
- * peer's process is gone, as far as this host can see it, when its host refuses three times, when its process does not know
- * the connection, when the receiver has waited two fifths of what replacing a stream may take, and when the time-out has passed.
+ * No live stream left: both processes may live all the same. The sender dials every stream at once.
+ * The first one that is back carries SUSPECT and DEAD, also for itself (live and awaits_dead), and
+ * no data before. The connection fails when the peer's process is gone, as far as this host can see
+ * it, when its host refuses three times or its process does not know the connection, and no detour
+ * may help, when the receiver has waited two fifths of what replacing a stream may take, and when
+ * the time-out has passed.
  */
 #include "base/clock.h"
 #include "base/log.h"
