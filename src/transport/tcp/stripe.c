@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which stream takes the next bytes of a connection, and how many. */
 #include "base/clock.h"
+#include "base/minmax.h"
 #include "transport/tcp/tcp.h"
 
 enum {
@@ -8,6 +9,7 @@ enum {
 	LONG_FRAME = 4 << 20,
 	/* A shorter one is not worth its system calls. */
 	SHORT_FRAME = 16 << 10,
+	UNMEASURED_BPS = 125 * 1000 * 1000,
 	AHEAD_NS = 4 * 1000 * 1000, /* what a stream may have in flight beyond its path, in time at its own rate */
 };
 
@@ -39,15 +41,27 @@ static uint64_t in_flight(const struct tcp_stream *stream)
 }
 
 /* On a long path the rate is what was in flight: twice that, or it would never grow. */
-static uint64_t most_in_flight(const struct tcp_stream *stream, uint64_t rate_Bps)
+static uint64_t most_in_flight(const struct tcp_stream *stream)
 {
+	const uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : UNMEASURED_BPS;
+
 	return rate_Bps / 1000 * ((AHEAD_NS + 2 * stream->path_ns) / 1000) / 1000;
 }
 
-/* Until it has acknowledged as much and a segment more. */
-static uint64_t ahead_ns(const struct tcp_stream *stream, uint64_t segment)
+/* The turn of a stream that was not measured yet comes as if it were the fastest, or it would never be measured. */
+static uint64_t assumed_rate_Bps(const struct tcp_connection *connection)
 {
-	const uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8;
+	uint64_t most_Bps = UNMEASURED_BPS;
+
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		most_Bps = max_u64(most_Bps, connection->streams[i].rate_Bps);
+	return most_Bps;
+}
+
+/* Until it has acknowledged as much and a segment more. */
+static uint64_t ahead_ns(const struct tcp_stream *stream, uint64_t segment, uint64_t assumed_Bps)
+{
+	const uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : assumed_Bps;
 
 	return (in_flight(stream) + segment) * 1000 / (rate_Bps / 1000000 + 1);
 }
@@ -89,40 +103,43 @@ unsigned tcp_stripe_room(struct tcp_connection *connection)
 
 struct tcp_stream *tcp_stripe_least(struct tcp_connection *connection)
 {
-	const uint64_t segment = tcp_stripe_segment(connection);
+	const uint64_t segment = tcp_stripe_segment(connection), assumed_Bps = assumed_rate_Bps(connection);
 	struct tcp_stream *best = NULL;
+	uint64_t best_ns = UINT64_MAX;
 
 	if (only_primary_is_left(connection))
 		return &connection->streams[connection->s.primary];
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
+		const uint64_t ns = ahead_ns(stream, segment, assumed_Bps);
 
-		if (takes_data(connection, i) && pairs_left(connection, stream) &&
-		    (!best || ahead_ns(stream, segment) < ahead_ns(best, segment)))
-			best = stream;
+		if (!takes_data(connection, i) || !pairs_left(connection, stream) || ns >= best_ns)
+			continue;
+		best_ns = ns;
+		best = stream;
 	}
 	return best;
 }
 
 struct tcp_stream *tcp_stripe_pick(struct tcp_connection *connection)
 {
-	const uint64_t segment = tcp_stripe_segment(connection);
+	const uint64_t segment = tcp_stripe_segment(connection), assumed_Bps = assumed_rate_Bps(connection);
 	struct tcp_stream *primary = &connection->streams[connection->s.primary], *best = NULL;
 	uint64_t best_ns = UINT64_MAX;
 	unsigned usable = 0;
 
 	for (unsigned i = 0; i < connection->stream_count && connection->active_count > 1; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
-		uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8;
+		const uint64_t ns = ahead_ns(stream, segment, assumed_Bps);
 
 		if (!takes_data(connection, i))
 			continue;
 		usable++;
 		if (!tcp_stream_has_room(stream) || stream->tx_full ||
-		    in_flight(stream) >= segment + most_in_flight(stream, rate_Bps))
+		    in_flight(stream) >= segment + most_in_flight(stream))
 			continue;
-		if (ahead_ns(stream, segment) < best_ns) {
-			best_ns = ahead_ns(stream, segment);
+		if (ns < best_ns) {
+			best_ns = ns;
 			best = stream;
 		}
 	}
