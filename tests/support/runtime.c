@@ -131,7 +131,8 @@ static void settings_given(const char **ret_streams, const char **ret_movers)
 	static bool looked;
 
 	if (!looked) {
-		snprintf(streams, sizeof(streams), "%s", getenv("TRIBUTARY_STREAMS") ? getenv("TRIBUTARY_STREAMS") : "");
+		snprintf(streams, sizeof(streams), "%s",
+			 getenv("TRIBUTARY_STREAMS") ? getenv("TRIBUTARY_STREAMS") : "");
 		snprintf(movers, sizeof(movers), "%s", getenv("TRIBUTARY_MOVERS") ? getenv("TRIBUTARY_MOVERS") : "");
 	}
 	looked = true;
@@ -302,32 +303,37 @@ __attribute__((constructor)) static void count_foreign_threads(void)
 	foreign_threads = (unsigned)status_number("Threads:") - 1;
 }
 
-unsigned runtime_thread_count(void)
+/* As sys_thread_start() names them. */
+static unsigned threads_named(const char *prefix)
 {
-	return (unsigned)status_number("Threads:") - foreign_threads;
-}
-
-unsigned runtime_plugin_threads(void)
-{
-	static const char plugins[] = "tributary"; /* sys_thread_start() */
 	DIR *directory = opendir("/proc/self/task");
 	const struct dirent *entry;
 	unsigned count = 0;
 
 	while (directory && (entry = readdir(directory))) {
-		char path[64], name[sizeof(plugins)] = "";
+		char path[64], name[16] = "";
 		FILE *file;
 
 		snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", entry->d_name);
 		file = fopen(path, "re");
 		if (!file)
 			continue;
-		count += fgets(name, sizeof(name), file) && !strcmp(name, plugins);
+		count += fgets(name, sizeof(name), file) && !strncmp(name, prefix, strlen(prefix));
 		fclose(file);
 	}
 	if (directory)
 		closedir(directory);
 	return count;
+}
+
+unsigned runtime_thread_count(void)
+{
+	return (unsigned)status_number("Threads:") - foreign_threads - threads_named("tributary-move");
+}
+
+unsigned runtime_plugin_threads(void)
+{
+	return threads_named("tributary");
 }
 
 size_t runtime_resident_bytes(void)

@@ -59,6 +59,7 @@ bool runtime_past(uint64_t deadline_ns);
 void runtime_nap(void);
 
 unsigned runtime_fd_count(void);
+/* Without those that move data: they come with what there is to move, up to TRIBUTARY_MOVERS. */
 unsigned runtime_thread_count(void);
 /* Threads of the plugin's. In a forked child, where ThreadSanitizer begins threads of its own, they alone can be counted. */
 unsigned runtime_plugin_threads(void);
