@@ -115,22 +115,28 @@ static bool address_of(const struct tcp_transport *transport, int interface, boo
 	return true;
 }
 
+static bool is_rail(const struct transport_device *rails, int interface)
+{
+	for (unsigned i = 0; i < rails->rail_count; i++)
+		if (rails->members[i] == interface)
+			return true;
+	return false;
+}
+
 unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
-			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX])
+			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX], unsigned *ret_own)
 {
 	const struct transport_device *rails = &transport->devices.list[device];
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < rails->rail_count; i++)
-		count += address_of(transport, rails->members[i], false, &ret[count]);
 	for (int other = 0; other < 2; other++)
-		for (size_t i = 0; i < transport->interface_count && count < TCP_WIRE_WAYS_MAX; i++) {
-			bool listed = false;
-
-			for (unsigned k = 0; k < rails->rail_count; k++)
-				listed |= !other && rails->members[k] == (int)i;
-			count += !listed && address_of(transport, (int)i, other, &ret[count]);
-		}
+		for (unsigned i = 0; i < rails->rail_count && count < TCP_WIRE_WAYS_MAX; i++)
+			count += address_of(transport, rails->members[i], other, &ret[count]);
+	*ret_own = count;
+	for (int other = 0; other < 2; other++)
+		for (size_t i = 0; i < transport->interface_count && count < TCP_WIRE_WAYS_MAX; i++)
+			if (!is_rail(rails, (int)i))
+				count += address_of(transport, (int)i, other, &ret[count]);
 	return count;
 }
 
@@ -221,10 +227,12 @@ static bool answer(struct tcp_transport *transport, const struct tcp_greeted *gr
 					    .eager_window_bytes = TCP_EAGER_WINDOW,
 					    .unscheduled_bytes = (uint32_t)unscheduled_bytes };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
+	unsigned own;
 
 	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
 	if (device >= 0) {
-		welcome.way_count = (uint8_t)tcp_acceptor_ways(transport, device, welcome.ways);
+		welcome.way_count = (uint8_t)tcp_acceptor_ways(transport, device, welcome.ways, &own);
+		welcome.own_count = (uint8_t)own;
 		welcome.rail_count = (uint8_t)transport->devices.list[device].rail_count;
 	}
 	tcp_wire_welcome(CODEC_TO(bytes), &welcome);
@@ -335,7 +343,8 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	stream = &connection->streams[hello->stream];
 	if (stream->live && hello->epoch < stream->epoch)
 		return -EINVAL; /* delayed: a later one is here */
-	if (stream->live) { /* the connecting side tries again after it saw no answer */
+	/* The connecting side tries again after it saw no answer. */
+	if (stream->live) {
 		sys_close_socket(&stream->fd);
 		stream->live = false;
 		connection->joined_count--;

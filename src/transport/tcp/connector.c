@@ -13,13 +13,17 @@
 #include <unistd.h>
 
 #define REDIAL_LIMIT_NS (2 * NS_PER_S)
-#define SWITCH_NS       NS_PER_S /* what another rail has to be reached */
-enum { LAST_REFUSED_MAX = 3 };   /* of a peer whose last stream was lost: its process has ended */
+#define SWITCH_NS       NS_PER_S          /* what another rail has to be reached */
+#define BETTER_NS       (100 * NS_PER_MS) /* what a better way has */
+enum { LAST_REFUSED_MAX = 3 };            /* of a peer whose last stream was lost: its process has ended */
+
+static void end_better(struct tcp_connector *connector);
 
 static void connector_free(struct tcp_connector *connector)
 {
 	LIST_REMOVE(connector, link);
 	tcp_race_end(&connector->race);
+	end_better(connector);
 	for (unsigned i = 0; i < connector->dial_count; i++)
 		sys_close_socket(&connector->dials[i].fd);
 	sys_free(connector);
@@ -116,6 +120,7 @@ static void begin_race(struct tcp_connector *connector)
 	race->dial = &connector->dials[0];
 	race->deadline_ns = connector->deadline_ns;
 	tcp_race_begin(race, peers, 1U + handle->way_count, 1, clock_now_ns());
+	tcp_ways_spread(race->ways, race->dead, race->way_count, connector->transport->next_connector_id);
 }
 
 static int connector_new(struct tcp_transport *transport, int device, int traffic_class,
@@ -155,21 +160,96 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	return 0;
 }
 
+static bool was_in(const struct tcp_race *race, const struct tcp_way *way)
+{
+	for (unsigned i = 0; i < race->way_count; i++)
+		if (race->ways[i].interface == way->interface && race->ways[i].peer.family == way->peer.family &&
+		    !memcmp(race->ways[i].peer.bytes, way->peer.bytes, sizeof(way->peer.bytes)))
+			return true;
+	return false;
+}
+
+static void begin_better(struct tcp_connector *connector, uint64_t now_ns)
+{
+	const struct tcp_dial *first = &connector->dials[0];
+	const struct tcp_wire_welcome *welcome = &first->welcome;
+	struct tcp_race *race = &connector->race, *better = &connector->better;
+
+	if (first->peer_is_here)
+		return;
+	connector->better_dial = *first;
+	connector->better_dial.fd = -1;
+	connector->better_dial.state = TCP_DIAL_START;
+	better->transport = connector->transport;
+	better->device = connector->device;
+	better->dial = &connector->better_dial;
+	better->deadline_ns = connector->deadline_ns;
+	better->epoch = first->hello.epoch + 1;
+	tcp_race_begin(better, welcome->ways, welcome->way_count, welcome->own_count, now_ns);
+	for (unsigned i = 0; i < better->way_count; i++) {
+		const struct tcp_way *way = &better->ways[i];
+
+		better->dead[i] = way->rank == TCP_WAY_AS_ROUTED || was_in(race, way) ||
+				  !tcp_way_is_worse(&race->ways[race->taken], way);
+		if (!better->dead[i])
+			connector->better_until_ns = now_ns + BETTER_NS;
+	}
+}
+
+static void end_better(struct tcp_connector *connector)
+{
+	if (!connector->better.transport) /* never begun */
+		return;
+	tcp_race_end(&connector->better);
+	sys_close_socket(&connector->better_dial.fd);
+	connector->better_until_ns = 0;
+}
+
+/* The first stream's way becomes that one, before the others are dialled. */
+static void step_better(struct tcp_connector *connector, uint64_t now_ns)
+{
+	struct tcp_race *race = &connector->race, *better = &connector->better;
+	struct tcp_dial *first = &connector->dials[0], *dial = &connector->better_dial;
+	int r = tcp_race_step(better, now_ns);
+
+	if (r > 0) {
+		r = tcp_dial_step(connector->transport, dial, now_ns);
+		if (r == 0 && dial->state == TCP_DIAL_READY) {
+			sys_close_socket(&first->fd);
+			*first = *dial;
+			dial->fd = -1;
+			race->ways[race->taken] = better->ways[better->taken];
+		}
+	}
+	/* Once it has sent HELLO the peer may have left the other one for it. */
+	if (r < 0 || dial->state == TCP_DIAL_READY ||
+	    (dial->state < TCP_DIAL_HELLO && now_ns > connector->better_until_ns))
+		end_better(connector);
+}
+
 /* 0: not yet; 1: it stands. */
 static int step_first(struct tcp_connector *connector, uint64_t now_ns)
 {
 	struct tcp_dial *first = &connector->dials[0];
 	int r;
 
-	if (first->state == TCP_DIAL_READY)
+	if (connector->first_ready_ns && !connector->better_until_ns)
 		return 1;
-	r = tcp_race_step(&connector->race, now_ns);
-	if (r <= 0)
-		return r;
-	r = tcp_dial_step(connector->transport, first, now_ns);
-	if (r < 0)
-		return tcp_race_failed(&connector->race, r, now_ns);
-	if (first->state != TCP_DIAL_READY)
+	if (!connector->first_ready_ns) {
+		r = tcp_race_step(&connector->race, now_ns);
+		if (r <= 0)
+			return r;
+		r = tcp_dial_step(connector->transport, first, now_ns);
+		if (r < 0)
+			return tcp_race_failed(&connector->race, r, now_ns);
+		if (first->state != TCP_DIAL_READY)
+			return 0;
+		connector->first_ready_ns = now_ns;
+		begin_better(connector, now_ns);
+	}
+	if (connector->better_until_ns)
+		step_better(connector, now_ns);
+	if (connector->better_until_ns)
 		return 0;
 	first->once = false;
 	connector->first_ready_ns = now_ns;
@@ -253,7 +333,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 		connection->live_count++;
 	}
 	connection->s.way_count = connector->dials[0].welcome.way_count;
-	connection->s.ways_own = connector->dials[0].welcome.rail_count;
+	connection->s.ways_own = connector->dials[0].welcome.own_count;
 	memcpy(connection->s.ways, connector->dials[0].welcome.ways, sizeof(connection->s.ways));
 	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
 	tcp_growth_init(connection);

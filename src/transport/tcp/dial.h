@@ -126,6 +126,10 @@ struct tcp_connector {
 	int device, traffic_class;
 	struct tcp_wire_handle handle;
 	struct tcp_race race;
+	/* For a better way, of those that WELCOME has and the handle had no room for; until better_until_ns, 0: none. */
+	struct tcp_race better;
+	struct tcp_dial better_dial;
+	uint64_t better_until_ns;
 	struct tcp_dial dials[TCP_STREAMS_MAX];
 	unsigned dial_count, active_count;
 	uint64_t deadline_ns, connection_id, first_ready_ns;
@@ -134,9 +138,9 @@ struct tcp_connector {
 /* acceptor.c; transport lock held in all of them. */
 /* On all interfaces. -errno: one of the device's is none. */
 int tcp_acceptor_listen(struct tcp_transport *transport, int device);
-/* What leads to this process, the device's ports first. Returns how many. */
+/* What leads to this process. Returns how many, of which the first *ret_own are the device's: one for each rail, then others. */
 unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
-			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX]);
+			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX], unsigned *ret_own);
 void tcp_acceptors_free(struct tcp_transport *transport);
 /* Reads pending sockets that are ready, and accepts. */
 void tcp_acceptors_progress(struct tcp_transport *transport, uint64_t now_ns);

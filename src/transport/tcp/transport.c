@@ -188,6 +188,7 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 {
 	struct tcp_wire_address ways[TCP_WIRE_WAYS_MAX];
 	struct tcp_listener *listener;
+	unsigned own;
 	int r = tcp_acceptor_listen(transport, index);
 
 	if (r < 0)
@@ -208,7 +209,7 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 	STAILQ_INIT(&listener->ready);
 	LIST_INSERT_HEAD(&transport->listeners, listener, link);
 	handle->rail_count = (uint8_t)transport->devices.list[index].rail_count;
-	put_ways(handle, ways, tcp_acceptor_ways(transport, index, ways));
+	put_ways(handle, ways, tcp_acceptor_ways(transport, index, ways, &own));
 	handle->listener_id = listener->id;
 	memcpy(handle->secret, listener->secret, sizeof(handle->secret));
 	*ret = listener;

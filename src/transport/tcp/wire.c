@@ -196,9 +196,11 @@ int tcp_wire_welcome(struct codec *codec, struct tcp_wire_welcome *welcome)
 	CODEC_NUMBER(codec, welcome->status, 1);
 	CODEC_NUMBER(codec, welcome->rail_count, 1);
 	CODEC_NUMBER(codec, welcome->way_count, 1);
+	CODEC_NUMBER(codec, welcome->own_count, 1);
 	codec_check(codec, welcome->status < TCP_WELCOME_COUNT && welcome->rail_count <= TCP_WIRE_RAILS_MAX);
-	codec_check(codec, welcome->rail_count <= welcome->way_count && welcome->way_count <= TCP_WIRE_WAYS_MAX);
-	codec_reserved(codec, 3);
+	codec_check(codec, welcome->rail_count <= welcome->own_count && welcome->own_count <= welcome->way_count);
+	codec_check(codec, welcome->way_count <= TCP_WIRE_WAYS_MAX);
+	codec_reserved(codec, 2);
 	CODEC_NUMBER(codec, welcome->connection_id, 8);
 	CODEC_NUMBER(codec, welcome->eager_window_bytes, 4);
 	CODEC_NUMBER(codec, welcome->unscheduled_bytes, 4);

@@ -103,13 +103,13 @@ struct tcp_wire_hello {
 enum tcp_welcome { TCP_WELCOME_OK, TCP_WELCOME_VERSION, TCP_WELCOME_SECRET, TCP_WELCOME_FULL, TCP_WELCOME_COUNT };
 struct tcp_wire_welcome {
 	uint8_t status; /* enum tcp_welcome */
-	uint8_t rail_count, way_count;
+	uint8_t rail_count, own_count, way_count;
 	uint32_t process_id;
 	uint64_t connection_id;
 	uint32_t eager_window_bytes;
 	uint32_t unscheduled_bytes; /* as in TCP_FRAME_UNSCHEDULED; counts in the last stream's, while they come in */
 	char host[TCP_WIRE_HOST_BYTES];
-	/* All that lead to the process; the first rail_count are where the other streams go. */
+	/* All that lead to the process; the first own_count the device's, of these the first rail_count one for each rail. */
 	struct tcp_wire_address ways[TCP_WIRE_WAYS_MAX];
 };
 

@@ -239,6 +239,7 @@ static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 {
 	struct tcp_wire_welcome in = { .status = TCP_WELCOME_OK,
 				       .rail_count = TCP_WIRE_RAILS_MAX,
+				       .own_count = TCP_WIRE_RAILS_MAX + 1,
 				       .way_count = TCP_WIRE_WAYS_MAX,
 				       .process_id = 4242,
 				       .connection_id = 5,
