@@ -28,24 +28,28 @@ struct tcp_greeted {
 	const uint8_t *secret; /* that it has shown to have; NULL: none */
 };
 
-/* Three of each interface: of its address, of that tied to it, and of its address of the other family. */
-enum bank { BANK_ADDRESS, BANK_TIED, BANK_OTHER };
+/* Four of each interface: of its address, of that tied to it, and the same of its address of the other family. */
+enum bank { BANK_ADDRESS, BANK_TIED, BANK_OTHER, BANK_OTHER_TIED };
 
-static int acceptor_new(struct tcp_transport *transport, int interface, int bank, uint16_t wished_port)
+/* All at one port number where that is free, and all that are tied at another one. */
+static int acceptor_new(struct tcp_transport *transport, int interface, int bank)
 {
+	const bool tied = bank & BANK_TIED, other = bank & BANK_OTHER;
+	uint16_t *port = tied ? &transport->tied_port : &transport->port;
 	const struct tcp_interface *at = &transport->interfaces[interface];
 	struct tcp_acceptor *acceptor = sys_zalloc(sizeof(*acceptor));
 	int r;
 
 	if (!acceptor)
 		return -ENOMEM;
-	r = tcp_socket_listen(at, bank == BANK_OTHER ? &at->other : &at->address, bank == BANK_TIED, wished_port,
-			      transport->params->port_low, transport->params->port_high, &acceptor->port,
-			      &acceptor->fd);
+	r = tcp_socket_listen(at, other ? &at->other : &at->address, tied, *port, transport->params->port_low,
+			      transport->params->port_high, &acceptor->port, &acceptor->fd);
 	if (r < 0) {
 		sys_free(acceptor);
 		return r;
 	}
+	if (!*port)
+		*port = acceptor->port;
 	acceptor->interface = interface;
 	transport->acceptors[bank * TCP_INTERFACE_MAX + interface] = acceptor;
 	return 0;
@@ -61,23 +65,23 @@ static void listen_more(struct tcp_transport *transport, int interface)
 	const struct tcp_interface *at = &transport->interfaces[interface];
 
 	/* Not allowed, or no port is left: the first socket takes everything. */
-	if (tcp_pin_is_needed(at))
-		(void)acceptor_new(transport, interface, BANK_TIED, 0);
-	if (at->other_bytes)
-		(void)acceptor_new(transport, interface, BANK_OTHER, transport->port);
+	if (tcp_pin_is_needed(at, &at->address))
+		(void)acceptor_new(transport, interface, BANK_TIED);
+	if (!at->other_bytes)
+		return;
+	(void)acceptor_new(transport, interface, BANK_OTHER);
+	if (tcp_pin_is_needed(at, &at->other))
+		(void)acceptor_new(transport, interface, BANK_OTHER_TIED);
 }
 
 static int listen_at(struct tcp_transport *transport, int interface)
 {
 	struct tcp_acceptor *acceptor = acceptor_of(transport, interface, BANK_ADDRESS);
-	int r = acceptor ? 0 : acceptor_new(transport, interface, BANK_ADDRESS, transport->port);
+	int r = acceptor ? 0 : acceptor_new(transport, interface, BANK_ADDRESS);
 
-	if (r < 0 || acceptor)
-		return r;
-	if (!transport->port)
-		transport->port = acceptor_of(transport, interface, BANK_ADDRESS)->port;
-	listen_more(transport, interface);
-	return 0;
+	if (r == 0 && !acceptor)
+		listen_more(transport, interface);
+	return r;
 }
 
 int tcp_acceptor_listen(struct tcp_transport *transport, int device)
@@ -106,12 +110,12 @@ static bool address_of(const struct tcp_transport *transport, int interface, boo
 {
 	const struct tcp_interface *at = &transport->interfaces[interface];
 	const struct tcp_acceptor *acceptor = acceptor_of(transport, interface, other ? BANK_OTHER : BANK_ADDRESS);
-	const struct tcp_acceptor *tied = acceptor_of(transport, interface, BANK_TIED);
+	const struct tcp_acceptor *tied = acceptor_of(transport, interface, other ? BANK_OTHER_TIED : BANK_TIED);
 
 	if (!acceptor || !tcp_way_address(at, (other ? at->other : at->address).ss_family == AF_INET6 ? 6 : 4, ret))
 		return false;
 	ret->port = acceptor->port;
-	ret->tied_port = tied && !other ? tied->port : 0;
+	ret->tied_port = tied ? tied->port : 0;
 	return true;
 }
 

@@ -33,8 +33,8 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	tcp_connection_use(connection, UINT64_MAX >> (64 - active_count));
 	connection->eager_bytes = tcp_eager_most(transport);
 	connection->eager_limit = SIZE_MAX;
-	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns =
-		connection->s.mtu.moved_ns = clock_now_ns();
+	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = connection->s.mtu.moved_ns =
+		clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		connection->requests[i].connection = connection;
 	r = -ENOMEM;

@@ -160,10 +160,12 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	return 0;
 }
 
+/* As good a one, so that it was not there. */
 static bool was_in(const struct tcp_race *race, const struct tcp_way *way)
 {
 	for (unsigned i = 0; i < race->way_count; i++)
-		if (race->ways[i].interface == way->interface && race->ways[i].peer.family == way->peer.family &&
+		if (race->ways[i].interface == way->interface && race->ways[i].rank <= way->rank &&
+		    race->ways[i].peer.family == way->peer.family &&
 		    !memcmp(race->ways[i].peer.bytes, way->peer.bytes, sizeof(way->peer.bytes)))
 			return true;
 	return false;

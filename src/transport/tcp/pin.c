@@ -76,7 +76,8 @@ static void say_not_tied(const struct tcp_interface *interface, const struct soc
 	char name[IF_NAMESIZE];
 	int other;
 
-	if (tcp_route_find(peer, own_address(interface, peer), 0, &other) < 0 || other == interface->index || !log_once(&said))
+	if (tcp_route_find(peer, own_address(interface, peer), 0, &other) < 0 || other == interface->index ||
+	    !log_once(&said))
 		return;
 	log_warn("connections cannot be tied to interface %s (%s): the route sends their traffic through %s",
 		 interface->name, strerror(-error), name_of(other, name));
@@ -221,9 +222,9 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 		 hello->host, interface->name, name);
 }
 
-bool tcp_pin_is_needed(const struct tcp_interface *interface)
+bool tcp_pin_is_needed(const struct tcp_interface *interface, const struct sockaddr_storage *own)
 {
-	struct sockaddr_storage neighbour = interface->address;
+	struct sockaddr_storage neighbour = *own;
 	int index;
 
 	if (interface->address_only || interface->index <= 0)
@@ -233,6 +234,5 @@ bool tcp_pin_is_needed(const struct tcp_interface *interface)
 	else
 		((struct sockaddr_in *)&neighbour)->sin_addr.s_addr ^= htonl(1);
 	/* Another port of the same subnet, which the routes prefer. */
-	return !is_routed(interface, &neighbour) &&
-	       !tcp_route_find(&neighbour, &interface->address, interface->index, &index);
+	return !is_routed(interface, &neighbour) && !tcp_route_find(&neighbour, own, interface->index, &index);
 }

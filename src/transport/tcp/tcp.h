@@ -49,7 +49,7 @@ enum {
 	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
 	TCP_UNPINNED_MAX = 64,
 	TCP_WORTH_BYTES = 32 << 10, /* fewer are not worth a system call where, in a long frame, they can wait */
-	TCP_ACCEPTOR_MAX = 3 * TCP_INTERFACE_MAX,
+	TCP_ACCEPTOR_MAX = 4 * TCP_INTERFACE_MAX,
 	TCP_FAILED_WAYS_MAX = 64, TCP_DETOUR_STREAM = 1, /* which goes another way where a connection's own is lost */
 	TCP_WATCH_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP,
 };
@@ -379,7 +379,7 @@ struct tcp_transport {
 	struct tcp_acceptor *acceptors[TCP_ACCEPTOR_MAX]; /* made at the first listen, on all interfaces */
 	struct tcp_pending *pending;                      /* of them all, so many slots, in no order */
 	unsigned pending_most, pending_count;
-	uint16_t port;                                    /* where most of them listen; 0: none yet */
+	uint16_t port, tied_port;                         /* where most of them listen; 0: none yet */
 	/* Ways that were tried in vain, and how many are being tried. */
 	struct {
 		uint64_t hash, at_ns;

@@ -164,23 +164,18 @@ static bool is_listed(const struct tcp_wire_address *way, const struct tcp_wire_
 	return false;
 }
 
-static void put_family(struct tcp_wire_handle *handle, const struct tcp_wire_address *ways, unsigned count,
-		       uint8_t family)
-{
-	/* One a subnet, then the others; of each the fastest first, as they are. */
-	for (unsigned pass = 0; pass < 2; pass++)
-		for (unsigned i = 1; i < count && handle->way_count < TCP_WIRE_HANDLE_WAYS_MAX - 1; i++)
-			if (ways[i].family == family && ways[i].port == handle->address.port &&
-			    !is_listed(&ways[i], handle) && (pass || !in_subnet_of_one(&ways[i], handle)))
-				handle->ways[handle->way_count++] = ways[i];
-}
-
-/* Those at another port the peer learns by WELCOME. */
+/*
+ * One a subnet, then the others; those of IPv4, which take less room, before those of IPv6; of each the fastest first, as they
+ * are. Those at another port the peer learns by WELCOME.
+ */
 static void put_ways(struct tcp_wire_handle *handle, const struct tcp_wire_address *ways, unsigned count)
 {
 	handle->address = ways[0];
-	put_family(handle, ways, count, 4);
-	put_family(handle, ways, count, 6);
+	for (unsigned pass = 0; pass < 4; pass++)
+		for (unsigned i = 1; i < count; i++)
+			if (ways[i].family == (pass % 2 ? 6 : 4) && ways[i].port == handle->address.port &&
+			    !is_listed(&ways[i], handle) && (pass > 1 || !in_subnet_of_one(&ways[i], handle)))
+				(void)tcp_wire_add_way(handle, &ways[i]);
 }
 
 static int listen_locked(struct tcp_transport *transport, int index, struct tcp_wire_handle *handle,

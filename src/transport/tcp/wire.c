@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { HANDLE_HOST_AT = 48, HANDLE_TUNING_AT = 74, HANDLE_WAYS_AT = 82, HANDLE_SUM_AT = 116, HANDLE_COOKIE_AT = 120 };
+enum { HANDLE_HOST_AT = 48, HANDLE_TUNING_AT = 72, HANDLE_WAYS_AT = 80, HANDLE_SUM_AT = 116, HANDLE_COOKIE_AT = 120 };
 enum { SPEED_SHIFT = 5 };
 
 static void address_codec(struct codec *codec, struct tcp_wire_address *address)
@@ -26,11 +26,6 @@ static void address_codec(struct codec *codec, struct tcp_wire_address *address)
 	codec_check(codec, address->prefix_bits <= (address->family == 4 ? 32 : 128));
 }
 
-static size_t short_bytes(uint8_t family)
-{
-	return family == 4 ? 5 : 17;
-}
-
 /* In five bits: of IPv4 one less, of IPv6 the next of these. */
 static const uint8_t prefixes_6[4] = { 48, 56, 64, 128 };
 
@@ -45,68 +40,171 @@ static uint8_t short_prefix(const struct tcp_wire_address *way)
 	return code;
 }
 
-static void short_way_codec(struct codec *codec, struct tcp_wire_address *way, uint8_t family, uint16_t port)
+/* An IPv6 address, after another: the first bytes are the same, some follow, the last ones too, and between them all are zero. */
+struct cut {
+	uint8_t same, next, last;
+};
+
+static struct cut cut_of(const uint8_t before[static 16], const uint8_t bytes[static 16])
 {
+	unsigned same = 0, zeros = 0, from = 16;
+
+	while (same < 15 && bytes[same] == before[same])
+		same++;
+	for (unsigned i = same, run = 0; i < 16; i++) {
+		run = bytes[i] ? 0 : run + 1;
+		if (run > zeros) {
+			zeros = run;
+			from = i + 1 - run;
+		}
+	}
+	if (!zeros)
+		from = same;
+	return (struct cut){ (uint8_t)same, (uint8_t)(from - same), (uint8_t)(16 - from - zeros) };
+}
+
+/* The last IPv6 address before that way. */
+static const uint8_t *before(const struct tcp_wire_handle *handle, unsigned at)
+{
+	static const uint8_t none[16];
+
+	if (at > 0 && handle->ways[at - 1].family == 6)
+		return handle->ways[at - 1].bytes;
+	return handle->address.family == 6 ? handle->address.bytes : none;
+}
+
+static size_t ways_bytes(const struct tcp_wire_handle *handle)
+{
+	size_t bytes = 1;
+
+	for (unsigned i = 0; i < handle->way_count; i++) {
+		const struct cut cut = cut_of(before(handle, i), handle->ways[i].bytes);
+
+		bytes += handle->ways[i].family == 4 ? 5U : 3U + cut.next + cut.last;
+	}
+	return bytes;
+}
+
+bool tcp_wire_add_way(struct tcp_wire_handle *handle, const struct tcp_wire_address *way)
+{
+	const struct tcp_wire_handle without = *handle;
+	unsigned at = handle->way_count;
+
+	if (handle->way_count == TCP_WIRE_HANDLE_WAYS_MAX - 1)
+		return false;
+	while (way->family == 4 && at > 0 && handle->ways[at - 1].family == 6)
+		at--;
+	memmove(&handle->ways[at + 1], &handle->ways[at], (handle->way_count - at) * sizeof(handle->ways[0]));
+	handle->ways[at] = *way;
+	handle->way_count++;
+	if (ways_bytes(handle) <= HANDLE_SUM_AT - HANDLE_WAYS_AT)
+		return true;
+	*handle = without;
+	return false;
+}
+
+static void cut_codec(struct codec *codec, const uint8_t last_one[static 16], uint8_t bytes[static 16])
+{
+	struct cut cut = { 0 };
+	uint8_t first;
+
+	if (codec->out)
+		cut = cut_of(last_one, bytes);
+	first = (uint8_t)(cut.same | cut.next << 4);
+	CODEC_NUMBER(codec, first, 1);
+	CODEC_NUMBER(codec, cut.last, 1);
+	if (!codec->out) {
+		cut.same = first & 15;
+		cut.next = first >> 4;
+		codec_check(codec, cut.same + cut.next + cut.last <= 16);
+		if (codec->error)
+			return;
+		memcpy(bytes, last_one, cut.same);
+	}
+	codec_block(codec, bytes + cut.same, cut.next);
+	codec_block(codec, bytes + 16 - cut.last, cut.last);
+}
+
+static void short_way_codec(struct codec *codec, struct tcp_wire_handle *handle, unsigned at, uint8_t family)
+{
+	struct tcp_wire_address *way = &handle->ways[at];
 	uint8_t facts = 0;
 
 	if (codec->out)
 		facts = (uint8_t)(short_prefix(way) | way->speed << SPEED_SHIFT);
 	else
 		memset(way, 0, sizeof(*way));
-	codec_block(codec, way->bytes, short_bytes(family) - 1);
 	CODEC_NUMBER(codec, facts, 1);
+	if (family == 4)
+		codec_block(codec, way->bytes, 4);
+	else
+		cut_codec(codec, before(handle, at), way->bytes);
 	if (codec->out)
 		return;
 	way->family = family;
-	way->port = port;
+	way->port = handle->address.port;
 	way->speed = facts >> SPEED_SHIFT;
 	facts &= (1 << SPEED_SHIFT) - 1;
 	codec_check(codec, family == 4 || facts < 4);
 	way->prefix_bits = family == 4 ? (uint8_t)(facts + 1) : prefixes_6[facts % 4];
 }
 
-/* How many of them, of that family, fit. */
-static uint8_t fitting(const struct tcp_wire_handle *handle, uint8_t family, size_t *bytes_left)
+/* Which of them have a tied port, which is the same for all. The first bit is that of the first rail. */
+static uint8_t tied_of(const struct tcp_wire_handle *handle, uint16_t port)
 {
-	uint8_t count = 0;
+	uint8_t tied = handle->address.tied_port == port;
 
-	for (unsigned i = 0; i < handle->way_count && handle->ways[i].family <= family; i++)
-		if (handle->ways[i].family == family && *bytes_left >= short_bytes(family)) {
-			*bytes_left -= short_bytes(family);
-			count++;
-		}
+	for (unsigned i = 0; i < handle->way_count; i++)
+		tied |= (uint8_t)((handle->ways[i].tied_port == port) << (i + 1));
+	return port ? tied : 0;
+}
+
+static void ways_codec(struct codec *codec, struct tcp_wire_handle *handle, uint8_t counts, uint16_t tied_port)
+{
+	const unsigned count_4 = counts & 15, count = count_4 + (counts >> 4);
+	uint8_t tied = codec->out ? tied_of(handle, tied_port) : 0;
+	size_t used;
+
+	CODEC_NUMBER(codec, tied, 1);
+	codec_check(codec, count < TCP_WIRE_HANDLE_WAYS_MAX && !(tied >> (count + 1)) && !tied == !tied_port);
+	for (unsigned i = 0; i < count && !codec->error; i++)
+		short_way_codec(codec, handle, i, i < count_4 ? 4 : 6);
+	used = (size_t)((codec->out ? codec->out : codec->in) - codec->begin);
+	codec_check(codec, used <= HANDLE_SUM_AT);
+	if (codec->error)
+		return;
+	codec_reserved(codec, HANDLE_SUM_AT - used);
+	if (codec->out)
+		return;
+	handle->way_count = (uint8_t)count;
+	handle->address.tied_port = tied & 1 ? tied_port : 0;
+	for (unsigned i = 0; i < count; i++)
+		handle->ways[i].tied_port = tied >> (i + 1) & 1 ? tied_port : 0;
+}
+
+static unsigned count_of(const struct tcp_wire_handle *handle, uint8_t family)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < handle->way_count; i++)
+		count += handle->ways[i].family == family;
 	return count;
 }
 
-static void ways_codec(struct codec *codec, struct tcp_wire_handle *handle, uint8_t counts)
+static uint16_t tied_port_of(const struct tcp_wire_handle *handle)
 {
-	const uint8_t count_4 = counts & 15, count_6 = counts >> 4;
-	const size_t used = count_4 * short_bytes(4) + count_6 * short_bytes(6), room = HANDLE_SUM_AT - HANDLE_WAYS_AT;
-	unsigned at = 0;
+	uint16_t port = handle->address.tied_port;
 
-	codec_check(codec, used <= room && count_4 + count_6 < TCP_WIRE_HANDLE_WAYS_MAX);
-	if (codec->error)
-		return;
-	for (unsigned i = 0; i < count_4; i++)
-		short_way_codec(codec, &handle->ways[at++], 4, handle->address.port);
-	while (codec->out && at < handle->way_count && handle->ways[at].family == 4)
-		at++; /* no room */
-	for (unsigned i = 0; i < count_6; i++)
-		short_way_codec(codec, &handle->ways[at++], 6, handle->address.port);
-	codec_reserved(codec, room - used);
-	if (!codec->out)
-		handle->way_count = count_4 + count_6;
+	for (unsigned i = 0; i < handle->way_count && !port; i++)
+		port = handle->ways[i].tied_port;
+	return port;
 }
 
 int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle)
 {
-	size_t bytes_left = HANDLE_SUM_AT - HANDLE_WAYS_AT;
-	uint8_t counts = 0;
+	uint16_t tied_port = codec->out ? tied_port_of(handle) : 0;
+	uint8_t counts = codec->out ? (uint8_t)(count_of(handle, 4) | count_of(handle, 6) << 4) : 0;
 
-	if (codec->out) {
-		counts = fitting(handle, 4, &bytes_left);
-		counts |= (uint8_t)(fitting(handle, 6, &bytes_left) << 4);
-	}
 	codec_magic(codec, "TRB1", 4);
 	codec_version(codec, TCP_WIRE_VERSION);
 	CODEC_NUMBER(codec, handle->rail_count, 1);
@@ -120,9 +218,9 @@ int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle)
 	else
 		codec_name(codec, handle->host, TCP_WIRE_HANDLE_HOST_BYTES);
 	CODEC_NUMBER(codec, handle->host_id, 8);
-	CODEC_NUMBER(codec, handle->address.tied_port, 2);
+	CODEC_NUMBER(codec, tied_port, 2);
 	CODEC_NUMBER(codec, handle->tuning, 8); /* at HANDLE_TUNING_AT */
-	ways_codec(codec, handle, counts);
+	ways_codec(codec, handle, counts, tied_port);
 	codec_sum(codec);
 	codec_reserved(codec, TCP_WIRE_HANDLE_BYTES - HANDLE_COOKIE_AT); /* tcp_wire_put_cookie */
 	return codec_end(codec);

@@ -26,10 +26,10 @@ enum {
 	TCP_WIRE_SECRET_BYTES = 16,
 	TCP_WIRE_NONCE_BYTES = 16,
 	TCP_WIRE_PROOF_BYTES = 32,
-	TCP_WIRE_HOST_BYTES = 40, /* with its NUL; a handle has the first fifteen letters */
-	TCP_WIRE_HANDLE_HOST_BYTES = 16,
+	TCP_WIRE_HOST_BYTES = 40, /* with its NUL; a handle has the first thirteen letters */
+	TCP_WIRE_HANDLE_HOST_BYTES = 14,
 	TCP_WIRE_RAILS_MAX = 8,
-	TCP_WIRE_HANDLE_WAYS_MAX = 7, /* one of them the first rail */
+	TCP_WIRE_HANDLE_WAYS_MAX = 8, /* one of them the first rail */
 	TCP_WIRE_WAYS_MAX = 16,
 	TCP_WIRE_STREAMS_MAX = 64,
 	TCP_WIRE_REQUESTS_MAX = 32, /* sends of a connection that are open at a time */
@@ -71,7 +71,7 @@ struct tcp_wire_address {
 struct tcp_wire_handle {
 	struct tcp_wire_address address; /* of the first rail */
 	uint8_t rail_count;              /* 1 to TCP_WIRE_RAILS_MAX */
-	/* More that lead to the process, at the first one's port. Those of IPv4 come first. As many as there is room for are sent. */
+	/* More that lead to the process, at the first one's port, by tcp_wire_add_way; all tied ports are one. IPv4 comes first. */
 	uint8_t way_count;
 	struct tcp_wire_address ways[TCP_WIRE_HANDLE_WAYS_MAX - 1];
 	uint32_t listener_id;
@@ -179,6 +179,8 @@ enum {
 };
 
 int tcp_wire_handle(struct codec *codec, struct tcp_wire_handle *handle);
+/* False: there is no room for it. */
+bool tcp_wire_add_way(struct tcp_wire_handle *handle, const struct tcp_wire_address *way);
 /* Whose handle it is, for an error about a handle of another version; "?" if it is no handle of ours at all. */
 void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char host[static TCP_WIRE_HOST_BYTES],
 			uint16_t *ret_version);

@@ -7,26 +7,26 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "transport/tcp/wire.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
 static struct tcp_wire_handle some_handle(void)
 {
-	struct tcp_wire_handle handle = {
-		.address = { .family = 4,
-			     .speed = TCP_SPEED_BELOW_200,
-			     .prefix_bits = 24,
-			     .port = 4711,
-			     .tied_port = 4712,
-			     .bytes = { 10, 1, 2, 3 } },
-		.rail_count = 2,
-		.listener_id = 77,
-		.host_id = 0x0123456789abcdefULL,
-		.host = "node-a"
-	};
+	struct tcp_wire_handle handle = { .address = { .family = 4,
+						       .speed = TCP_SPEED_BELOW_200,
+						       .prefix_bits = 24,
+						       .port = 4711,
+						       .tied_port = 4712,
+						       .bytes = { 10, 1, 2, 3 } },
+					  .rail_count = 2,
+					  .listener_id = 77,
+					  .host_id = 0x0123456789abcdefULL,
+					  .host = "node-a" };
 
 	memset(handle.secret, 0xa5, sizeof(handle.secret));
 	return handle;
@@ -79,40 +79,137 @@ static struct tcp_wire_address some_way(unsigned index, uint8_t family)
 	return way;
 }
 
-/* Six of IPv4 or two of IPv6, and what fits of both. */
-static void a_handle_has_more_ways_as_far_as_they_fit(void **state)
+static void add_and_compare(struct tcp_wire_handle *in, const struct tcp_wire_address *ways, unsigned count,
+			    unsigned fits)
 {
 	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+	struct tcp_wire_handle out;
 
+	memset(&out, 0xaa, sizeof(out)); /* nothing of it may show */
+	memset(&out.address, 0, sizeof(out.address));
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(tcp_wire_add_way(in, &ways[i]), i < fits);
+	tcp_wire_handle(CODEC_TO(bytes), in);
+	assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
+	assert_int_equal(out.way_count, fits);
+	assert_memory_equal(&in->address, &out.address, sizeof(in->address));
+	assert_memory_equal(in->ways, out.ways, out.way_count * sizeof(in->ways[0]));
+	assert_memory_equal(in->secret, out.secret, sizeof(in->secret));
+}
+
+/* IPv4 in front, whatever comes first. */
+static void a_handle_has_more_ways_as_far_as_they_fit(void **state)
+{
 	(void)state;
 	for (unsigned count_4 = 0; count_4 < TCP_WIRE_HANDLE_WAYS_MAX; count_4++)
-		for (unsigned count_6 = 0; count_4 + count_6 < TCP_WIRE_HANDLE_WAYS_MAX; count_6++) {
-			const unsigned kept_6 = (34 - 5 * count_4) / 17 < count_6 ? (34 - 5 * count_4) / 17 : count_6;
-			struct tcp_wire_handle in = some_handle(), out;
+		for (unsigned first = 0; first < 2; first++) {
+			const bool six_fits = count_4 < 4;
+			struct tcp_wire_address ways[TCP_WIRE_HANDLE_WAYS_MAX];
+			struct tcp_wire_handle in = some_handle();
 
-			memset(&out, 0xaa, sizeof(out)); /* nothing of it may show */
-			for (unsigned i = 0; i < count_4 + count_6; i++)
-				in.ways[in.way_count++] = some_way(i, i < count_4 ? 4 : 6);
-			tcp_wire_handle(CODEC_TO(bytes), &in);
-			assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
-			assert_int_equal(out.way_count, count_4 + kept_6);
-			assert_memory_equal(in.ways, out.ways, out.way_count * sizeof(in.ways[0]));
-			assert_memory_equal(in.secret, out.secret, sizeof(in.secret));
+			for (unsigned i = 0; i < count_4; i++)
+				ways[first + i] = some_way(i, 4);
+			ways[first ? 0 : count_4] = some_way(9, 6);
+			if (six_fits)
+				add_and_compare(&in, ways, count_4 + 1, count_4 + 1);
+			else if (!first)
+				add_and_compare(&in, ways, count_4 + 1, count_4);
+			for (unsigned i = 0; i < in.way_count; i++)
+				assert_int_equal(in.ways[i].family, i < count_4 ? 4 : 6);
 		}
+}
+
+static struct tcp_wire_address way_6(const char *text, uint16_t tied_port)
+{
+	struct tcp_wire_address way = some_way(1, 6);
+
+	assert_int_equal(inet_pton(AF_INET6, text, way.bytes), 1);
+	way.tied_port = tied_port;
+	return way;
+}
+
+/* Subnets of one site; addresses that the kernel makes; such as have nothing in common. */
+static void ways_of_ipv6_are_short_where_they_are_alike(void **state)
+{
+	static const struct {
+		const char *texts[7];
+		unsigned count, fits[2]; /* behind an IPv4 address, or behind the first one again */
+	} cases[] = {
+		{ { "fd00:1::1", "fd00:2::1", "fd00:3::15", "fd00:4::1:2", "fd00::1", "fd00::" }, 6, { 6, 6 } },
+		{ { "2001:db8:0:1:216:3eff:fe11:1234", "2001:db8:0:2:216:3eff:fe11:1235",
+		    "2001:db8:0:3:216:3eff:fe11:1236" },
+		  3,
+		  { 2, 3 } },
+		{ { "3b1d:9b6c:2f4e:d1a7:58c3:e90f:7a62:b84d", "c6e2:45f9:8a13:7d0b:be94:162c:f358:9ad7" },
+		  2,
+		  { 1, 2 } },
+		{ { "::", "::1", "ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff" }, 4, { 4, 4 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (unsigned of_6 = 0; of_6 < 2; of_6++) {
+			struct tcp_wire_handle in = some_handle();
+			struct tcp_wire_address ways[7];
+
+			for (unsigned k = 0; k < cases[i].count; k++)
+				ways[k] = way_6(cases[i].texts[k], k % 2 ? 4712 : 0);
+			if (of_6) {
+				in.address = ways[0];
+				in.address.tied_port = 0;
+			}
+			add_and_compare(&in, ways, cases[i].count, cases[i].fits[of_6]);
+		}
+}
+
+/* Random ones, with bytes that are often zero or as before, in any number. */
+static void whatever_was_added_arrives(void **state)
+{
+	uint64_t random = 1;
+
+	(void)state;
+	for (unsigned round = 0; round < 20000; round++) {
+		struct tcp_wire_handle in = some_handle(), out;
+		struct tcp_wire_address way = some_way(1, 6);
+		uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+
+		for (unsigned i = 0; i < 8; i++) {
+			way.family = random_below(&random, 3) ? 6 : 4;
+			way.tied_port = random_below(&random, 2) ? 4712 : 0;
+			for (unsigned k = 0; k < 16; k++)
+				if (!random_below(&random, 3))
+					way.bytes[k] = random_below(&random, 2) ? (uint8_t)random_below(&random, 256)
+										: 0;
+			if (way.family == 4)
+				memset(way.bytes + 4, 0, 12);
+			(void)tcp_wire_add_way(&in, &way);
+		}
+		tcp_wire_handle(CODEC_TO(bytes), &in);
+		assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
+		assert_int_equal(out.way_count, in.way_count);
+		assert_true(in.way_count > 0);
+		for (unsigned i = 0; i < in.way_count; i++) {
+			assert_int_equal(in.ways[i].family, out.ways[i].family);
+			assert_int_equal(in.ways[i].tied_port, out.ways[i].tied_port);
+			assert_memory_equal(in.ways[i].bytes, out.ways[i].bytes, 16);
+		}
+	}
 }
 
 static void prefixes_of_other_ways_are_rounded(void **state)
 {
 	static const struct {
 		uint8_t family, in, out;
-	} cases[] = { { 4, 0, 32 }, { 4, 1, 1 }, { 4, 32, 32 }, { 6, 0, 48 }, { 6, 49, 56 }, { 6, 64, 64 }, { 6, 65, 128 }, { 6, 128, 128 } };
+	} cases[] = { { 4, 0, 32 },  { 4, 1, 1 },   { 4, 32, 32 },  { 6, 0, 48 },
+		      { 6, 49, 56 }, { 6, 64, 64 }, { 6, 65, 128 }, { 6, 128, 128 } };
 	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tcp_wire_handle in = some_handle(), out;
 
-		in.ways[in.way_count++] = some_way(1, cases[i].family);
+		in.way_count = 1;
+		in.ways[0] = some_way(1, cases[i].family);
 		in.ways[0].prefix_bits = cases[i].in;
 		tcp_wire_handle(CODEC_TO(bytes), &in);
 		assert_int_equal(tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &out), 0);
@@ -129,7 +226,8 @@ static void a_proof_is_of_all_that_was_said(void **state)
 
 	(void)state;
 	for (enum tcp_wire_direction way = TCP_WIRE_CONNECTING; way <= TCP_WIRE_ACCEPTING; way++) {
-		const enum tcp_wire_direction other = way == TCP_WIRE_CONNECTING ? TCP_WIRE_ACCEPTING : TCP_WIRE_CONNECTING;
+		const enum tcp_wire_direction other = way == TCP_WIRE_CONNECTING ? TCP_WIRE_ACCEPTING
+										 : TCP_WIRE_CONNECTING;
 
 		memset(bytes, 7, sizeof(bytes));
 		tcp_wire_prove(way, secret, &nonces, bytes, counts[way]);
@@ -253,11 +351,11 @@ static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 	memset(&out, 0, sizeof(out));
 	for (unsigned i = 0; i < TCP_WIRE_WAYS_MAX; i++)
 		in.ways[i] = (struct tcp_wire_address){ .family = 6,
-							 .speed = (uint8_t)(i % 8),
-							 .prefix_bits = 64,
-							 .port = (uint16_t)(1000 + i),
-							 .tied_port = (uint16_t)(2000 + i),
-							 .bytes = { 0xfd, [15] = (uint8_t)i } };
+							.speed = (uint8_t)(i % 8),
+							.prefix_bits = 64,
+							.port = (uint16_t)(1000 + i),
+							.tied_port = (uint16_t)(2000 + i),
+							.bytes = { 0xfd, [15] = (uint8_t)i } };
 	tcp_wire_welcome(CODEC_TO(bytes), &in);
 	assert_int_equal(tcp_wire_welcome(CODEC_FROM(bytes, TCP_WIRE_WELCOME_BYTES), &out), 0);
 	assert_memory_equal(&in, &out, sizeof(in));
@@ -343,7 +441,11 @@ static void a_port_survives(void **state)
 	static const struct tcp_wire_port ports[] = {
 		{ 0 },
 		{ .number = UINT32_MAX, .competes = true, .most = 32, .kept = 1, .lost = 2, .each = 3 },
-		{ .number = 1, .full = true, .measured = true, .kept = TCP_WIRE_PORT_KEPT_MOST, .each = TCP_WIRE_PORT_RATE_MOST },
+		{ .number = 1,
+		  .full = true,
+		  .measured = true,
+		  .kept = TCP_WIRE_PORT_KEPT_MOST,
+		  .each = TCP_WIRE_PORT_RATE_MOST },
 		{ .turn = true, .most = 1, .lost = TCP_WIRE_PORT_RATE_MOST },
 	};
 	struct tcp_frame frame = { .type = TCP_FRAME_PORT, .position = 7 };
@@ -358,9 +460,10 @@ static void a_port_survives(void **state)
 		memset(&frame, 0, sizeof(frame));
 		assert_int_equal(tcp_wire_get_frame(bytes, &frame), 0);
 		tcp_wire_get_port(&frame, &out);
-		assert_true(out.number == ports[i].number && out.competes == ports[i].competes && out.full == ports[i].full &&
-			    out.turn == ports[i].turn && out.most == ports[i].most && out.measured == ports[i].measured &&
-			    out.kept == ports[i].kept && out.lost == ports[i].lost && out.each == ports[i].each);
+		assert_true(out.number == ports[i].number && out.competes == ports[i].competes &&
+			    out.full == ports[i].full && out.turn == ports[i].turn && out.most == ports[i].most &&
+			    out.measured == ports[i].measured && out.kept == ports[i].kept &&
+			    out.lost == ports[i].lost && out.each == ports[i].each);
 	}
 	for (unsigned bit = 62; bit < 64; bit++) { /* reserved */
 		frame.value = UINT64_C(1) << bit;
@@ -400,6 +503,8 @@ int main(void)
 		cmocka_unit_test(a_handle_survives),
 		cmocka_unit_test(every_flipped_bit_of_a_handle_is_refused),
 		cmocka_unit_test(a_handle_has_more_ways_as_far_as_they_fit),
+		cmocka_unit_test(ways_of_ipv6_are_short_where_they_are_alike),
+		cmocka_unit_test(whatever_was_added_arrives),
 		cmocka_unit_test(prefixes_of_other_ways_are_rounded),
 		cmocka_unit_test(a_proof_is_of_all_that_was_said),
 		cmocka_unit_test(a_challenge_survives),
