@@ -46,7 +46,7 @@ struct connection {
 
 struct settings {
 	const char *plugin, *bootstrap;
-	bool ring;
+	bool ring, spin;
 	int channels;
 	size_t bytes;
 	double timeout_s;
@@ -175,7 +175,7 @@ static int flow(struct paths *p, const struct command *command)
 	int i, r = 0, moved, open = 1;
 
 	/* Between two messages nothing moves, either. */
-	poller_init(&poller, NAP_NS, false, (uint64_t)(p->set.timeout_s * 1e9) + gap_ns);
+	poller_init(&poller, NAP_NS, p->set.spin, (uint64_t)(p->set.timeout_s * 1e9) + gap_ns);
 	for (i = 0; i < p->count; i++) {
 		p->connections[i].number = first;
 		p->connections[i].due_ns = p->connections[i].moved_ns = now_ns;
@@ -396,6 +396,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "bootstrap", ARGS_TEXT, &set->bootstrap,
 		  "network namespace (a file) in which the ranks find each other, and nothing else happens" },
 		{ "ring", ARGS_FLAG, &set->ring, "neighbours are the next rank and the one before, not all" },
+		{ "spin", ARGS_FLAG, &set->spin, "ask without a rest whether a flow moves" },
 		{ "channels", ARGS_INT, &set->channels, "how many (as the rank with the most devices has)" },
 		{ "bytes", ARGS_SIZE, &set->bytes, "of a message (512K)" },
 		{ "timeout", ARGS_NUMBER, &set->timeout_s, "seconds without any progress before giving up (30)" },

@@ -206,15 +206,6 @@ def can_run(d):
     return all(any(joined(p, q) for p in d.hosts[a].ports for q in d.hosts[b].ports) for a, b in d.neighbours())
 
 
-def told_in_full(d):
-    """Whether NCCL's handle of 128 bytes has room for all addresses of each host: 34 bytes beside the device's own."""
-    def rest_bytes(host, device):
-        first = min(device.addresses())
-        rest = [5 if family == "4" else 17 for p in host.usable() for family in p.addresses() if (p, family) != (device, first)]
-        return sum(rest)
-    return all(rest_bytes(host, device) <= 34 for host in d.hosts for device in host.usable())
-
-
 def joined(p, q):
     """Whether the two ports reach each other."""
     return (p.is_usable() and q.is_usable() and p.host is not q.host and p.segment is q.segment and
