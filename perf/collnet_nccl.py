@@ -14,9 +14,7 @@ several cards there is no group, and NCCL goes on by rings and trees. Every sum 
 """
 
 import argparse
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -26,36 +24,19 @@ HOSTS = 3
 UNLIKE = "Detected mixed local CollNet device counts across ranks (min 1, max %d). Ignoring"
 
 
-def own_namespaces():
-    """Starts again in namespaces of its own, as `ip netns` needs them."""
-    if os.environ.get("COLLNET_INSIDE"):
-        return
-    for more in ([], ["--map-root-user"]):
-        words = ["unshare", *more, "--net", "--mount"]
-        if subprocess.run([*words, "mount", "-t", "tmpfs", "none", "/run"], capture_output=True, check=False).returncode == 0:
-            os.environ["COLLNET_INSIDE"] = "1"
-            os.execvp(words[0], [*words, "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh", sys.executable, "-B", *sys.argv])
-    print("skipped: no namespaces here (neither root nor user namespaces)")
-    sys.exit(simulated_nccl.SKIPPED)
-
-
-def ip(*words):
-    subprocess.run(["ip", *map(str, words)], check=True)
-
-
 def hosts():
     """Host N has ports eth0 to ethN, each on the bridge of that number."""
     for port in range(HOSTS):
-        ip("link", "add", f"br{port}", "type", "bridge")
-        ip("link", "set", f"br{port}", "up")
+        simulated_nccl.ip("link", "add", f"br{port}", "type", "bridge")
+        simulated_nccl.ip("link", "set", f"br{port}", "up")
     for host in range(HOSTS):
-        ip("netns", "add", f"h{host}")
-        ip("-n", f"h{host}", "link", "set", "lo", "up")
+        simulated_nccl.ip("netns", "add", f"h{host}")
+        simulated_nccl.ip("-n", f"h{host}", "link", "set", "lo", "up")
         for port in range(host + 1):
-            ip("link", "add", f"h{host}p{port}", "type", "veth", "peer", "name", f"eth{port}", "netns", f"h{host}")
-            ip("link", "set", f"h{host}p{port}", "master", f"br{port}", "up")
-            ip("-n", f"h{host}", "addr", "add", f"10.9.{port}.{host + 1}/24", "dev", f"eth{port}")
-            ip("-n", f"h{host}", "link", "set", f"eth{port}", "up")
+            simulated_nccl.ip("link", "add", f"h{host}p{port}", "type", "veth", "peer", "name", f"eth{port}", "netns", f"h{host}")
+            simulated_nccl.ip("link", "set", f"h{host}p{port}", "master", f"br{port}", "up")
+            simulated_nccl.ip("-n", f"h{host}", "addr", "add", f"10.9.{port}.{host + 1}/24", "dev", f"eth{port}")
+            simulated_nccl.ip("-n", f"h{host}", "link", "set", f"eth{port}", "up")
 
 
 def run(options, folder, ranks, per_host, environment):
@@ -76,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     simulated_nccl.add_arguments(parser, HOSTS)
     options = simulated_nccl.parse(parser)
-    own_namespaces()
+    simulated_nccl.own_namespaces()
     options.netns = "h"
     hosts()
     right = True

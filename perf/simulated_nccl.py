@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An NCCL that moves data on simulated GPUs, which is not part of this repository: a launcher, and a folder with libnccl.so.2
-and rankbench. profiler_nccl.py and tables_nccl.py run it with the plugin."""
+and rankbench. The programs NAME_nccl.py run it with the plugin."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -46,6 +47,23 @@ def parse(parser):
         sys.exit(f"{options.plugin} is not there: make plugin")
     options.plugin, options.driver = options.plugin.resolve(), None
     return options
+
+
+def own_namespaces():
+    """Starts again in namespaces of its own, as `ip netns` needs them."""
+    if os.environ.get("SIMULATED_NCCL_INSIDE"):
+        return
+    for more in ([], ["--map-root-user"]):
+        words = ["unshare", *more, "--net", "--mount"]
+        if subprocess.run([*words, "mount", "-t", "tmpfs", "none", "/run"], capture_output=True, check=False).returncode == 0:
+            os.environ["SIMULATED_NCCL_INSIDE"] = "1"
+            os.execvp(words[0], [*words, "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh", sys.executable, "-B", *sys.argv])
+    print("skipped: no namespaces here (neither root nor user namespaces)")
+    sys.exit(SKIPPED)
+
+
+def ip(*words):
+    subprocess.run(["ip", *map(str, words)], check=True)
 
 
 def make_driver(folder):
