@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/metrics.h"
 
+#include <string.h>
+
 #define TOTAL(field) METRICS_COUNTER, offsetof(struct transport_counters, totals.field)
 #define NOW(field)   METRICS_GAUGE, offsetof(struct transport_counters, field)
 
@@ -32,6 +34,17 @@ const struct metrics_row transport_metrics[] = {
 	{ "tributary_device_bytes_per_second", NOW(speed_Bps), "Nominal speed in one direction." },
 	{ .name = NULL },
 };
+
+void transport_totals_subtract(struct transport_totals *from, const struct transport_totals *part)
+{
+	uint64_t numbers[sizeof(*from) / sizeof(uint64_t)], less[sizeof(*from) / sizeof(uint64_t)];
+
+	memcpy(numbers, from, sizeof(*from));
+	memcpy(less, part, sizeof(*part));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		numbers[i] -= less[i];
+	memcpy(from, numbers, sizeof(*from));
+}
 
 void transport_totals_add(struct transport_totals *to, const struct transport_totals *from)
 {

@@ -10,5 +10,6 @@
 extern const struct metrics_row transport_metrics[];
 
 void transport_totals_add(struct transport_totals *to, const struct transport_totals *from);
+void transport_totals_subtract(struct transport_totals *from, const struct transport_totals *part);
 
 #endif

@@ -203,7 +203,8 @@ class Job:
         for rank, host in enumerate(self.plan.hosts):
             surroundings = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "NETPLUGIN_DEBUG": "INFO",
                             "RANK": str(rank), "WORLD_SIZE": str(len(self.plan.hosts)), "MASTER_ADDR": address,
-                            "MASTER_PORT": PORT, "TRIBUTARY_STATE_DIR": str(self.folder / "state"), **dict(env)}
+                            "MASTER_PORT": PORT, "TRIBUTARY_STATE_DIR": str(self.folder / "state"),
+                            "TRIBUTARY_METRICS": str(self.folder / "metrics"), **dict(env)}
             output = subprocess.PIPE if rank == 0 else self._file(rank, "out")
             self.ranks.append(subprocess.Popen(
                 [PATHS, "--plugin", PLUGIN, "--bytes", str(message_bytes), *words], env=surroundings,
@@ -285,7 +286,8 @@ class Job:
 @contextlib.contextmanager
 def folder_of_job():
     with tempfile.TemporaryDirectory(prefix="tributary-networks-") as folder:
-        os.mkdir(os.path.join(folder, "state"), 0o700)
+        for name in "state", "metrics":
+            os.mkdir(os.path.join(folder, name), 0o700)
         yield folder
 
 

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import os
 import random
+import re
 import resource
 import selectors
 import signal
@@ -36,6 +37,7 @@ CONNECT_S = 3                   # of a job that can run
 SETTLE_S = 15                   # until a better path that connected late is used
 PORTS = 20000, 20020            # in which a stranger listens, too
 FLOOD = 1500                    # connections at a time: a process has 1024 places for those that say nothing
+METRIC = re.compile(r'^tributary_(sent_messages_total|connections)\{.*device="(\w+)"\} (\d+)$', re.MULTILINE)
 FLOW_GAP_MS, FLOW_BYTES = 50, 128 << 10
 RECOVER_MOST_S, RECOVER_MEDIAN_S, RETURN_S = 5, 3, 5
 
@@ -202,6 +204,21 @@ def drop_all(network, port, how="DROP"):
     return True
 
 
+def counts_elsewhere(job, messages):
+    """No connection counts for the first port any more, and no message twice."""
+    end, numbers = time.monotonic() + SETTLE_S, {}
+    while time.monotonic() < end:
+        for path in (job.folder / "metrics").glob("*.prom"):
+            for name, device, number in METRIC.findall(path.read_text()):
+                numbers.setdefault((path.name, name), {})[device] = int(number)
+        sent = [sum(n.values()) for (_, name), n in numbers.items() if name == "sent_messages_total"]
+        there = [n["e0"] for (_, name), n in numbers.items() if name == "connections"]
+        if sent == [messages // 2] * 2 and there == [0, 0]:
+            return
+        time.sleep(0.5)
+    expect(False, "of %d messages: %s", messages, numbers)
+
+
 def check_goes_on(happens, ports=2, seconds=8, **how):
     """Whatever happens to one of the two hosts' ports after a second, every message arrives, once and whole."""
     d = drawing.equal_hosts(2, ports)
@@ -212,6 +229,8 @@ def check_goes_on(happens, ports=2, seconds=8, **how):
         time.sleep(1)
         happens(job.network, d.hosts[0].ports)
         expect(job.command_done(90), "the flow did not end")
+        if happens is goes_down:
+            counts_elsewhere(job, 2 * ports * (1 + seconds * 1000 // FLOW_GAP_MS))
     with_job(d, work, message_bytes=FLOW_BYTES, **how)
 
 

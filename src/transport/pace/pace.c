@@ -356,6 +356,16 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 	pthread_mutex_unlock(&pace->lock);
 }
 
+void pace_add_again(struct pace *pace, struct pace_message *message, uint64_t now_ns)
+{
+	const uint64_t told_bytes = message->told_bytes;
+
+	message->unscheduled_bytes = pace_granted(message);
+	message->came_bytes = message->flow.delivered_bytes;
+	pace_add(pace, message, message->flow.total_bytes, now_ns);
+	message->told_bytes = told_bytes;
+}
+
 static void count_bytes(struct pace *pace, struct pace_sender *sender, uint64_t bytes)
 {
 	pace_port_came(&pace->port, sender, bytes, pace->event_ns);

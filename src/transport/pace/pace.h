@@ -62,6 +62,13 @@ struct pace_arbiter *pace_arbiter_of(struct pace *pace);
 
 /* Both sides have posted this message (zeroed before, but for its sender): grants what is possible, to it or to older ones. */
 void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns);
+/* It was added and not removed. For whoever adds and removes it. */
+static inline bool pace_holds(const struct pace_message *message)
+{
+	return message->flow.listed;
+}
+/* A message that was removed from another pace, over whose port it came, before it was complete: what was granted is charged. */
+void pace_add_again(struct pace *pace, struct pace_message *message, uint64_t now_ns);
 /* Bytes of it landed in their final buffer. Runs the granter. */
 void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t bytes, uint64_t now_ns);
 /* Bytes of a message that is not added yet have come: the port carried them, beside what was granted. */

@@ -5,7 +5,6 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/hash.h"
 #include "base/sys.h"
 #include "transport/tcp/dial.h"
 
@@ -274,31 +273,6 @@ static struct tcp_listener *find_listener(struct tcp_transport *transport, const
 	return NULL;
 }
 
-/*
- * Whose port what comes has to pass, for the pace: one of several of a host, where the connection uses one at a time. Where
- * hosts cannot be told apart by their boot, their addresses do.
- */
-static uint64_t source_of(const struct tcp_wire_hello *hello, const struct sockaddr_storage *peer)
-{
-	if (hello->active_count > 1)
-		return hello->host_id;
-	if (peer->ss_family == AF_INET6)
-		return hash_bytes(hello->host_id, &((const struct sockaddr_in6 *)peer)->sin6_addr,
-				  sizeof(struct in6_addr));
-	return hash_bytes(hello->host_id, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
-}
-
-/* The port that it came in through carries it, also where it is no port of the listener's device. */
-static int carrier_of(const struct tcp_transport *transport, int device, int interface)
-{
-	const struct transport_device *listed = &transport->devices.list[device];
-
-	for (unsigned i = 0; i < listed->rail_count; i++)
-		if (listed->members[i] == interface)
-			return device;
-	return transport->devices.list[interface].pace ? interface : device;
-}
-
 static int connection_begin(struct tcp_transport *transport, struct tcp_listener *listener,
 			    const struct tcp_greeted *greeted, struct tcp_connection **ret)
 {
@@ -312,7 +286,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	if (half_joined >= HALF_JOINED_MAX)
 		return -EBUSY;
 	r = tcp_connection_new(transport, TCP_RECEIVER, listener->device,
-			       carrier_of(transport, listener->device, greeted->pending->acceptor->interface),
+			       tcp_carrier_of(transport, listener->device, greeted->pending->acceptor->interface),
 			       hello->stream_count, hello->active_count, &connection);
 	if (r < 0)
 		return r;
@@ -321,9 +295,9 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	connection->listener = listener;
 	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
-	connection->r.sender.host = source_of(hello, &greeted->pending->peer);
-	connection->r.sender.host += !connection->r.sender.host; /* 0 has not joined, and the peer says what it likes */
-	pace_join(connection->r.pace, &connection->r.sender);
+	connection->r.host_id = hello->host_id;
+	connection->r.one_port = hello->active_count == 1;
+	tcp_carrier_join(connection, &greeted->pending->peer);
 	if (hello->host_id == transport->host_id)
 		connection->peer_process = hello->process_id;
 	LIST_INSERT_HEAD(&transport->connections, connection, link);
@@ -365,6 +339,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	tcp_stream_attach(stream, fd, hello->epoch, now_ns);
 	pace_note_path(connection->r.pace, stream->path_ns);
 	stream->peer = *peer;
+	stream->interface = greeted->pending->acceptor->interface;
 	connection->live_count++;
 	connection->last_rx_ns = now_ns;
 	if (++connection->joined_count < connection->stream_count)
@@ -404,8 +379,10 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 		tcp_pin_accepted(transport, fd, hello, peer);
 		r = tcp_failover_rejoin(connection, hello->stream, hello->epoch, fd, peer, now_ns);
-		if (r == 0)
+		if (r == 0) {
+			connection->streams[hello->stream].interface = greeted->pending->acceptor->interface;
 			tcp_failover_watch_stream(connection, &connection->streams[hello->stream], now_ns);
+		}
 	}
 	pthread_mutex_unlock(&connection->lock);
 	return r;

@@ -289,24 +289,13 @@ static int step_dials(struct tcp_connector *connector, struct tcp_dial **ret_fai
 	return ready == connector->dial_count;
 }
 
-/* Its device, or that of the other port that the first stream leaves through. */
-static int carrier_of(const struct tcp_connector *connector)
-{
-	const struct transport_device *device = &connector->transport->devices.list[connector->device];
-	const int interface = connector->dials[0].interface;
-
-	for (unsigned i = 0; i < device->rail_count; i++)
-		if (device->members[i] == interface)
-			return connector->device;
-	return interface < 0 ? connector->device : interface;
-}
-
 static int connection_from(struct tcp_connector *connector, struct tcp_connection **ret)
 {
 	struct tcp_transport *transport = connector->transport;
 	struct tcp_connection *connection;
 	uint64_t now_ns = clock_now_ns();
-	int r = tcp_connection_new(transport, TCP_SENDER, connector->device, carrier_of(connector),
+	int r = tcp_connection_new(transport, TCP_SENDER, connector->device,
+				   tcp_carrier_of(transport, connector->device, connector->dials[0].interface),
 				   connector->dial_count, connector->active_count, &connection);
 
 	if (r < 0)

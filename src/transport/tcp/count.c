@@ -33,6 +33,7 @@ static struct transport_totals totals_of(const struct tcp_connection *connection
 		totals.sent_messages = connection->s.next_sequence - TCP_WIRE_FIRST_SEQUENCE;
 	else
 		totals.received_messages = connection->r.next_sequence - TCP_WIRE_FIRST_SEQUENCE;
+	transport_totals_subtract(&totals, &connection->counted_elsewhere);
 	return totals;
 }
 
@@ -48,7 +49,8 @@ static void sample(struct tcp_connection *connection, uint64_t now_ns)
 	const struct tcp_request *awaited = tcp_request_awaited(connection);
 	struct transport_counters *sampled = &connection->sampled;
 
-	*sampled = (struct transport_counters){ .totals = totals_of(connection), .streams = tcp_data_streams(connection) };
+	*sampled = (struct transport_counters){ .totals = totals_of(connection),
+						.streams = tcp_data_streams(connection) };
 	if (awaited && !connection->error)
 		sampled->oldest_wait_ns = clock_elapsed_ns(awaited->posted_ns, now_ns);
 	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
@@ -66,6 +68,15 @@ void tcp_count_gone(struct tcp_connection *connection)
 	const struct transport_totals totals = totals_of(connection);
 
 	transport_totals_add(&connection->transport->devices.list[connection->carrier].gone, &totals);
+}
+
+void tcp_count_moves(struct tcp_connection *connection)
+{
+	const struct transport_totals totals = totals_of(connection);
+
+	tcp_count_gone(connection);
+	transport_totals_add(&connection->counted_elsewhere, &totals);
+	connection->sampled = (struct transport_counters){ 0 };
 }
 
 static void add_connections(struct tcp_transport *transport, int device, uint64_t now_ns,

@@ -135,6 +135,13 @@ struct tcp_connector {
 	uint64_t deadline_ns, connection_id, first_ready_ns;
 };
 
+/* carrier.c. The port whose connections the device's are that use this interface: the device itself where it is a member. */
+int tcp_carrier_of(const struct tcp_transport *transport, int device, int interface);
+/* A receiver is in its pace, told apart by its peer's address. */
+void tcp_carrier_join(struct tcp_connection *connection, const struct sockaddr_storage *peer);
+/* From time to time, under both locks: another port's pace and metrics, where its streams go over that one now. */
+void tcp_carrier_follow(struct tcp_connection *connection, uint64_t now_ns);
+
 /* acceptor.c; transport lock held in all of them. */
 /* On all interfaces. -errno: one of the device's is none. */
 int tcp_acceptor_listen(struct tcp_transport *transport, int device);

@@ -40,6 +40,7 @@ static bool connection_look(struct tcp_connection *connection)
 		transport_watch_ring(&connection->watch); /* its owner may find nothing in the sockets now */
 	if (connection->closing && closing_step(connection, now_ns))
 		return false;
+	tcp_carrier_follow(connection, now_ns);
 	soon = tcp_detour_step(connection, now_ns) || connection->closing || atomic_load(&connection->hurries);
 	pthread_mutex_unlock(&connection->lock);
 	return soon;

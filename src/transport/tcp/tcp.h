@@ -19,6 +19,7 @@
 #include "transport/devices.h"
 #include "transport/pace/pace.h"
 #include "transport/service.h"
+#include "transport/tcp/count.h"
 #include "transport/tcp/growth.h"
 #include "transport/tcp/interface.h"
 #include "transport/tcp/movers.h"
@@ -87,6 +88,7 @@ struct tcp_stream {
 	bool rests; /* sender: it is back on a way that was lost, and carries nothing until rests_until_ns */
 	uint64_t rests_until_ns;
 	bool was_live; /* so its next socket takes the place of one that was lost */
+	int interface; /* receiver: that it came in through */
 	struct sockaddr_storage peer; /* where it was dialled or came from */
 
 	/* In. Positions count bytes of this stream since its epoch began. */
@@ -247,6 +249,8 @@ struct tcp_receiver {
 	bool control_pending;
 	struct pace *pace;
 	struct pace_sender sender; /* its host is never 0 */
+	uint64_t host_id;          /* the peer's */
+	bool one_port;             /* of the peer's, at a time */
 };
 
 enum tcp_role { TCP_SENDER, TCP_RECEIVER };
@@ -306,6 +310,7 @@ struct tcp_connection {
 	TAILQ_HEAD(, tcp_request) open; /* not done yet, in the order of posting */
 	unsigned request_count;
 	struct transport_totals counted;   /* of sockets that it has lost, and what is no socket's */
+	struct transport_totals counted_elsewhere; /* of all, what another carrier has */
 	struct transport_counters sampled; /* all, as read last; under the transport's lock */
 	bool reported;                     /* "waits since" was said for the present oldest request */
 	struct tcp_sender s;
@@ -586,14 +591,6 @@ void tcp_connection_close(struct tcp_connection *connection);
 
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
-
-/* count.c */
-void tcp_count_device(struct transport *transport, int device, struct transport_counters *ret);
-/* It joins the transport's list, or leaves it. Transport lock held. */
-void tcp_count_opened(struct tcp_connection *connection);
-void tcp_count_gone(struct tcp_connection *connection);
-/* Before a live stream's socket is closed. Connection lock held. */
-void tcp_count_lost(struct tcp_connection *connection, const struct tcp_stream *stream);
 
 /* report.c; connection lock held. */
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns);

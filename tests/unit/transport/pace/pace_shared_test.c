@@ -230,6 +230,65 @@ static void threads_share_a_pace(void **state)
 	pace_free(pace);
 }
 
+/* Messages of one connection, whose port fails again and again: nothing granted is lost, nor granted twice. */
+static void messages_move_to_another_pace_with_what_they_lack(void **state)
+{
+	enum { COUNT = 8, STEPS = 20000 };
+	struct pace_message messages[COUNT] = { 0 };
+	uint64_t sizes[COUNT] = { 0 }, came[COUNT] = { 0 }, random = 1, now_ns = 1, done = 0;
+	struct pace *paces[2];
+	unsigned at = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pace_new(&plain, &paces[i]), 0);
+	for (unsigned step = 0; step < STEPS; step++) {
+		const unsigned i = (unsigned)random_below(&random, COUNT);
+		const uint64_t granted = pace_granted(&messages[i]);
+		uint64_t held = 0;
+
+		now_ns += 1000;
+		if (!sizes[i]) {
+			memset(&messages[i], 0, sizeof(messages[i]));
+			sizes[i] = 1 + random_below(&random, 6 * QUANTUM);
+			came[i] = 0;
+			pace_add(paces[at], &messages[i], sizes[i], now_ns);
+		} else if (granted > came[i]) {
+			const uint64_t bytes = 1 + random_below(&random, granted - came[i]);
+
+			came[i] += bytes;
+			pace_delivered(paces[at], &messages[i], bytes, now_ns);
+			if (came[i] == sizes[i]) {
+				pace_remove(paces[at], &messages[i]);
+				sizes[i] = 0;
+				done++;
+			}
+		}
+		if (!random_below(&random, 50)) {
+			uint64_t before[COUNT];
+
+			for (unsigned k = 0; k < COUNT; k++)
+				if (sizes[k])
+					pace_remove(paces[at], &messages[k]);
+			assert_int_equal(state_of(paces[at]).outstanding_bytes, 0);
+			at = !at;
+			for (unsigned k = 0; k < COUNT; k++) {
+				before[k] = pace_granted(&messages[k]);
+				if (sizes[k])
+					pace_add_again(paces[at], &messages[k], now_ns);
+				assert_in_range(pace_granted(&messages[k]), before[k], UINT64_MAX);
+			}
+		}
+		for (unsigned k = 0; k < COUNT; k++)
+			held += sizes[k] ? pace_granted(&messages[k]) - came[k] : 0;
+		assert_int_equal(state_of(paces[at]).outstanding_bytes, held);
+		assert_int_equal(state_of(paces[!at]).waiting_count, 0);
+	}
+	assert_in_range(done, STEPS / 50, STEPS);
+	for (unsigned i = 0; i < 2; i++)
+		pace_free(paces[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +299,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(two_paces_of_one_device_share_its_budget, directory_make,
 						directory_gone),
 		cmocka_unit_test_setup_teardown(threads_share_a_pace, directory_make, directory_gone),
+		cmocka_unit_test(messages_move_to_another_pace_with_what_they_lack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

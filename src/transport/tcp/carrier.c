@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose port a connection's bytes pass: its messages are in that port's pace, and it counts in that port's metrics. */
+#include "transport/tcp/dial.h"
+
+#include "base/hash.h"
+
+#include <netinet/in.h>
+
+int tcp_carrier_of(const struct tcp_transport *transport, int device, int interface)
+{
+	const struct transport_device *listed = &transport->devices.list[device];
+
+	for (unsigned i = 0; i < listed->rail_count; i++)
+		if (listed->members[i] == interface)
+			return device;
+	return interface >= 0 && transport->devices.list[interface].pace ? interface : device;
+}
+
+/*
+ * For the pace: one of several ports of the peer's, where the connection uses one at a time. Where hosts cannot be told apart by
+ * their boot, their addresses do.
+ */
+static uint64_t source_of(const struct tcp_receiver *r, const struct sockaddr_storage *peer)
+{
+	uint64_t source = r->host_id;
+
+	if (r->one_port && peer->ss_family == AF_INET6)
+		source = hash_bytes(source, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
+	else if (r->one_port)
+		source = hash_bytes(source, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
+	return source + !source; /* 0 has not joined, and the peer says what it likes */
+}
+
+void tcp_carrier_join(struct tcp_connection *connection, const struct sockaddr_storage *peer)
+{
+	struct tcp_receiver *r = &connection->r;
+
+	r->sender = (struct pace_sender){ .host = source_of(r, peer), .spread = r->sender.spread };
+	pace_join(r->pace, &r->sender);
+}
+
+/* NULL: there is none now. */
+static const struct tcp_stream *carrying(const struct tcp_connection *connection)
+{
+	const struct tcp_stream *detour = &connection->streams[TCP_DETOUR_STREAM];
+
+	if (connection->role == TCP_RECEIVER)
+		return &connection->streams[connection->used];
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && !stream->rests && !(stream == detour && connection->s.rest_ns))
+			return stream;
+	}
+	return connection->s.rest_ns ? detour : NULL;
+}
+
+static int interface_of(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	if (!stream || !stream->live)
+		return -1;
+	return connection->role == TCP_RECEIVER ? stream->interface : stream->dial ? stream->dial->interface : -1;
+}
+
+/* What was granted is charged to the new one. */
+static void move_messages(struct tcp_connection *connection, struct pace *to, const struct tcp_stream *stream,
+			  uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+	uint32_t moved = 0;
+
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
+		if (r->coming >> i & 1 && pace_holds(&r->messages[i].pace)) {
+			pace_remove(r->pace, &r->messages[i].pace);
+			moved |= 1U << i;
+		}
+	pace_leave(r->pace, &r->sender);
+	r->pace = to;
+	tcp_carrier_join(connection, &stream->peer);
+	pace_note_path(to, stream->path_ns);
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
+		if (moved >> i & 1)
+			pace_add_again(to, &r->messages[i].pace, now_ns);
+	if (r->wants_turn)
+		pace_want_turn(to, &r->sender, true, tcp_data_streams(connection), now_ns);
+	r->control_pending = true;
+}
+
+void tcp_carrier_follow(struct tcp_connection *connection, uint64_t now_ns)
+{
+	const struct tcp_stream *stream = carrying(connection);
+	const int interface = interface_of(connection, stream);
+	const int carrier = interface < 0 ? connection->carrier
+					  : tcp_carrier_of(connection->transport, connection->device, interface);
+	struct pace *pace = connection->transport->devices.list[carrier].pace;
+
+	if (carrier == connection->carrier || connection->error || connection->closing ||
+	    atomic_load(&connection->moving))
+		return;
+	tcp_count_moves(connection);
+	connection->carrier = carrier;
+	if (connection->role == TCP_SENDER)
+		connection->s.pace = pace;
+	else
+		move_messages(connection, pace, stream, now_ns);
+}
