@@ -15,6 +15,7 @@
 #define REDIAL_LIMIT_NS (2 * NS_PER_S)
 #define SWITCH_NS       NS_PER_S          /* what another rail has to be reached */
 #define BETTER_NS       (100 * NS_PER_MS) /* what a better way has */
+#define BETTER_FIRST_NS (10 * NS_PER_S)   /* after which it is looked for again */
 enum { LAST_REFUSED_MAX = 3 };            /* of a peer whose last stream was lost: its process has ended */
 
 static void end_better(struct tcp_connector *connector);
@@ -326,6 +327,11 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	connection->s.way_count = connector->dials[0].welcome.way_count;
 	connection->s.ways_own = connector->dials[0].welcome.own_count;
 	memcpy(connection->s.ways, connector->dials[0].welcome.ways, sizeof(connection->s.ways));
+	if (connector->race.ways[connector->race.taken].rank != TCP_WAY_OWN &&
+	    connector->dials[0].welcome.rail_count == 1 && transport->devices.list[connector->device].rail_count == 1) {
+		connection->s.better_wait_ns = BETTER_FIRST_NS;
+		connection->s.better_at_ns = now_ns + BETTER_FIRST_NS;
+	}
 	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
 	tcp_growth_init(connection);
 	LIST_INSERT_HEAD(&transport->connections, connection, link);

@@ -5,6 +5,9 @@
  * lives, and so that the way is lost and not the peer stopped. Then stream DETOUR is that socket, the others are lost by the
  * rules of failover.c, and what they had goes over it. They are dialled anew over their own way; one that is back carries data
  * again when it has been heard for a while, longer each time, and the detour ends.
+ *
+ * A connection that did not find its devices' ports joined looks for a better way later, too: a port that was down as the job
+ * began is used once it is up.
  */
 #include "transport/tcp/dial.h"
 
@@ -19,13 +22,15 @@
 #define REST_FIRST_NS  (2 * NS_PER_S)
 #define REST_MOST_NS   (60 * NS_PER_S)
 #define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
+#define BETTER_NS      NS_PER_S        /* what a better way has to answer */
+#define BETTER_MOST_NS (160 * NS_PER_S)
 enum { DETOUR = TCP_DETOUR_STREAM };
 
 struct tcp_detour {
 	struct tcp_race race;
 	struct tcp_dial dial;
-	struct tcp_dial own; /* of the stream, before */
-	bool races, taken;
+	struct tcp_dial own;       /* of the stream, before */
+	bool races, taken, better; /* better: the race is for a better way, which stays */
 	uint64_t ready_ns, again_at_ns;
 	uint64_t rest_ns, lost_ns; /* what a stream that is back waits, and when the way was lost last */
 };
@@ -75,6 +80,23 @@ static void leave_out_own(const struct tcp_connection *connection, struct tcp_ra
 	}
 }
 
+/* Those that are no better than the present one. */
+static void leave_out_worse(const struct tcp_connection *connection, struct tcp_race *race)
+{
+	const struct tcp_dial *dial = connection->streams[0].dial;
+	struct tcp_way now = { .rank = TCP_WAY_AS_ROUTED };
+
+	for (unsigned i = 0; i < race->way_count; i++) {
+		struct sockaddr_storage peer;
+
+		tcp_socket_address(&race->ways[i].peer, 0, &peer);
+		if (dial && race->ways[i].interface == dial->interface && tcp_socket_same_address(&dial->peer, &peer))
+			now = race->ways[i];
+	}
+	for (unsigned i = 0; i < race->way_count; i++)
+		race->dead[i] |= !tcp_way_is_worse(&now, &race->ways[i]);
+}
+
 static bool is_hopeless(const struct tcp_race *race)
 {
 	for (unsigned i = 0; i < race->way_count; i++)
@@ -102,6 +124,8 @@ static void begin(struct tcp_connection *connection, struct tcp_detour *detour, 
 	race->deadline_ns = detour->dial.deadline_ns = now_ns + connection->transport->timeout_ns;
 	tcp_race_begin(race, s->ways, s->way_count, s->ways_own, now_ns);
 	leave_out_own(connection, race);
+	if (detour->better)
+		leave_out_worse(connection, race);
 	tcp_ways_spread(race->ways, race->dead, race->way_count, connection->id);
 	detour->races = !is_hopeless(race);
 	detour->again_at_ns = now_ns + AGAIN_NS;
@@ -111,18 +135,20 @@ static void give_up(struct tcp_detour *detour, uint64_t now_ns)
 {
 	tcp_race_end(&detour->race);
 	sys_close_socket(&detour->dial.fd);
-	detour->races = false;
+	detour->races = detour->better = false;
 	detour->again_at_ns = now_ns + AGAIN_NS;
 }
 
-static void say(const struct tcp_connection *connection, const struct tcp_dial *dial)
+static void say(const struct tcp_connection *connection, const struct tcp_detour *detour)
 {
 	const struct tcp_transport *transport = connection->transport;
+	const int interface = detour->dial.interface;
 	char text[TCP_ADDRESS_TEXT];
 
-	log_info(LOG_NET, "nothing comes from host %s any more; the connection goes over interface %s to %s meanwhile",
-		 connection->peer_host, dial->interface < 0 ? "?" : transport->interfaces[dial->interface].name,
-		 tcp_socket_text(&dial->peer, text));
+	log_info(LOG_NET, "%s host %s%s; the connection goes over interface %s to %s %s",
+		 detour->better ? "a better way leads to" : "nothing comes from", connection->peer_host,
+		 detour->better ? "" : " any more", interface < 0 ? "?" : transport->interfaces[interface].name,
+		 tcp_socket_text(&detour->dial.peer, text), detour->better ? "now" : "meanwhile");
 }
 
 static void replace(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
@@ -151,6 +177,35 @@ static void replace(struct tcp_connection *connection, struct tcp_detour *detour
 	tcp_failover_watch_stream(connection, stream, now_ns);
 }
 
+/* All streams go there from now on. */
+static void settle(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+{
+	struct tcp_stream *stream = &connection->streams[DETOUR];
+	const struct tcp_dial *new = &detour->dial;
+	int fd = detour->dial.fd;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_dial *dial = connection->streams[i].dial;
+
+		if (!dial)
+			continue;
+		sys_close_socket(&dial->fd); /* it may have been dialled meanwhile */
+		dial->state = TCP_DIAL_START;
+		dial->peer = new->peer;
+		dial->peer_bytes = new->peer_bytes;
+		dial->interface = new->interface;
+		dial->port = new->port;
+		dial->tied_port = new->tied_port;
+		dial->pin = new->pin;
+		dial->retry_at_ns = 0;
+	}
+	detour->dial.fd = -1;
+	detour->races = detour->better = false;
+	stream->dial->hello.epoch = new->hello.epoch;
+	tcp_failover_attach(connection, stream, fd, new->hello.epoch, now_ns);
+	tcp_failover_watch_stream(connection, stream, now_ns);
+}
+
 /* The way is there. A peer that was only stopped is heard over the old one, too. */
 static void take(struct tcp_connection *connection, struct tcp_detour *detour, bool silent, uint64_t now_ns)
 {
@@ -164,12 +219,15 @@ static void take(struct tcp_connection *connection, struct tcp_detour *detour, b
 		shutdown(stream->fd, SHUT_RDWR);
 		return;
 	}
-	if (silent)
-		say(connection, &detour->dial);
+	if (silent || detour->better)
+		say(connection, detour);
 	tcp_failover_lost(connection, stream, "its connection takes another way", now_ns);
-	for (unsigned i = 0; i < connection->stream_count && silent; i++)
-		tcp_failover_lost(connection, &connection->streams[i], "it fell silent", now_ns);
-	if (!connection->error)
+	for (unsigned i = 0; i < connection->stream_count && (silent || detour->better); i++)
+		tcp_failover_lost(connection, &connection->streams[i],
+				  detour->better ? "a better way is there" : "it fell silent", now_ns);
+	if (!connection->error && detour->better)
+		settle(connection, detour, now_ns);
+	else if (!connection->error)
 		replace(connection, detour, now_ns);
 	if (silent)
 		connection->last_rx_ns = now_ns; /* WELCOME */
@@ -229,8 +287,21 @@ static void let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 	}
 }
 
+/* Whether to look for a better way. At first after ten seconds, ever more seldom. */
+static bool looks_for_better(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_sender *s = &connection->s;
+
+	if (!s->better_wait_ns || now_ns < s->better_at_ns || s->rest_ns || connection->live_count < 1)
+		return false;
+	s->better_wait_ns = min_u64(2 * s->better_wait_ns, BETTER_MOST_NS);
+	s->better_at_ns = now_ns + s->better_wait_ns;
+	return true;
+}
+
 bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 {
+	bool better = false;
 	struct tcp_detour *detour = connection->s.detour;
 	const bool silent = tcp_connection_is_silent(connection, now_ns);
 	const bool through = connection->error || (connection->closing && tcp_sender_is_empty(connection));
@@ -239,7 +310,9 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 		tcp_detour_free(connection);
 	if (through || !is_possible(connection))
 		return false;
-	if (!detour && silent) {
+	if ((!detour || !detour->races) && !silent)
+		better = looks_for_better(connection, now_ns);
+	if (!detour && (silent || better)) {
 		detour = connection->s.detour = sys_zalloc(sizeof(*detour));
 		if (detour)
 			detour->dial.fd = -1;
@@ -247,10 +320,13 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 	if (!detour)
 		return false;
 	let_rested_carry(connection, now_ns);
-	if (detour->races && !silent && detour->dial.state < TCP_DIAL_HELLO)
+	if (detour->races && detour->dial.state < TCP_DIAL_HELLO &&
+	    (detour->better ? silent || clock_elapsed_ns(detour->race.begin_ns, now_ns) > BETTER_NS : !silent))
 		give_up(detour, now_ns);
-	if (!detour->races && silent && now_ns >= detour->again_at_ns)
+	if (!detour->races && (better || (silent && now_ns >= detour->again_at_ns))) {
+		detour->better = better;
 		begin(connection, detour, now_ns);
+	}
 	if (detour->races)
 		race(connection, detour, silent, now_ns);
 	else if (detour->taken)

@@ -218,6 +218,7 @@ struct tcp_sender {
 	unsigned way_count, ways_own;
 	struct tcp_detour *detour; /* NULL: it has never needed one */
 	uint64_t rest_ns;          /* with a detour: what a stream that is back waits; else 0 */
+	uint64_t better_wait_ns, better_at_ns; /* when to look for a better way than the present one; wait 0: never */
 };
 
 struct tcp_receiver {
