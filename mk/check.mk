@@ -73,6 +73,7 @@ hosts_args = $(if $(GATES),'check/check=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' 
 
 # Networks that a seed draws, and the paths of connections over them.
 networks_args = $(if $(GATES),'networks/reference=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/networks/test_reference.py' \
+	'networks/routes=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/networks/test_routes.py' \
 	'networks/jobs=TRIBUTARY_BUILD='\''$(abspath $(O))'\'' $(PYTHON) -B tests/networks/test_jobs.py')
 
 # `tributary report` beside a model of its own.

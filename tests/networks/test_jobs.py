@@ -133,10 +133,12 @@ def check_spread():
     with_job(d, work, words=["--channels", str(channels)])
 
 
-def check_no_path(d, reason="cannot connect"):
+def check_no_path(d, reason="cannot connect", before=None):
     """What cannot run ends in time, with a line that names the other host and the reason."""
     limit_s, network = 5, build.Network(d)
     try:
+        if before:
+            before(network)
         with build.folder_of_job() as folder:
             began = time.monotonic()
             job = build.Job(network, folder, env={"TRIBUTARY_TIMEOUT": str(limit_s)}, words=["--timeout", "10"])
