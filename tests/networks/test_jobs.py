@@ -34,7 +34,7 @@ DRAWN = 300 if LONG else 20
 PROCESSES = 2 if LONG else 4    # the long form also looks at the time
 CASE_S = 600 if LONG else 120
 CONNECT_S = 3                   # of a job that can run
-SETTLE_S = 15                   # until a better path that connected late is used
+SETTLE_S = 45                   # until a better path that connected late is used
 PORTS = 20000, 20020            # in which a stranger listens, too
 FLOOD = 1500                    # connections at a time: a process has 1024 places for those that say nothing
 METRIC = re.compile(r'^tributary_(sent_messages_total|connections)\{.*device="(\w+)"\} (\d+)$', re.MULTILINE)

@@ -290,6 +290,21 @@ static int step_dials(struct tcp_connector *connector, struct tcp_dial **ret_fai
 	return ready == connector->dial_count;
 }
 
+/* A way that is not the best there may be: the better one is looked for again. Between devices of one port. */
+static bool may_improve(const struct tcp_connector *connector)
+{
+	const struct tcp_race *race = &connector->race;
+	const struct tcp_way *taken = &race->ways[race->taken];
+
+	if (connector->dials[0].welcome.rail_count > 1 ||
+	    connector->transport->devices.list[connector->device].rail_count > 1)
+		return false;
+	for (unsigned i = 0; i < race->way_count; i++)
+		if (tcp_way_is_worse(taken, &race->ways[i]))
+			return true;
+	return taken->rank != TCP_WAY_OWN;
+}
+
 static int connection_from(struct tcp_connector *connector, struct tcp_connection **ret)
 {
 	struct tcp_transport *transport = connector->transport;
@@ -327,8 +342,7 @@ static int connection_from(struct tcp_connector *connector, struct tcp_connectio
 	connection->s.way_count = connector->dials[0].welcome.way_count;
 	connection->s.ways_own = connector->dials[0].welcome.own_count;
 	memcpy(connection->s.ways, connector->dials[0].welcome.ways, sizeof(connection->s.ways));
-	if (connector->race.ways[connector->race.taken].rank != TCP_WAY_OWN &&
-	    connector->dials[0].welcome.rail_count == 1 && transport->devices.list[connector->device].rail_count == 1) {
+	if (may_improve(connector)) {
 		connection->s.better_wait_ns = BETTER_FIRST_NS;
 		connection->s.better_at_ns = now_ns + BETTER_FIRST_NS;
 	}

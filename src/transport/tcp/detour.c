@@ -201,7 +201,8 @@ static void settle(struct tcp_connection *connection, struct tcp_detour *detour,
 	}
 	detour->dial.fd = -1;
 	detour->races = detour->better = false;
-	stream->dial->hello.epoch = new->hello.epoch;
+	if (stream->dial)
+		stream->dial->hello.epoch = new->hello.epoch;
 	tcp_failover_attach(connection, stream, fd, new->hello.epoch, now_ns);
 	tcp_failover_watch_stream(connection, stream, now_ns);
 }
