@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The message layer of docs/design/transport.md between one sender and one receiver over two streams: three messages of two tags,
- * of two pieces each, while the network loses one stream, or both at once. Pieces stand for bytes: the first may go
+ * of two pieces each, while the network loses one stream, or both at once, or the way in one direction. Pieces stand for bytes: the first may go
  * unscheduled, with its RTS, or both; otherwise the second needs credit. While one stream is active what is unscheduled follows
  * its RTS on the primary, later than it. While several are it is queued with it, each part on either stream, on the other one
  * behind a second RTS. The sender may change that whenever growth.c's may_change allows it; the receiver is not told.
@@ -14,8 +14,8 @@
  * messages of one tag meet receives in order. At every end: each message that has a receive is done at both ends, whatever
  * messages of the other tag wait for.
  *
- * tests/model/check runs it. -DALL=1: both streams are lost; -DSENT=2: two messages; others: see below; -DBROKEN=1 to 7: one rule is
- * not kept, which must be found.
+ * tests/model/check runs it. -DALL=1: both streams are lost; -DWAY=1 to 4: detour.c takes another way; -DSENT=2: two messages;
+ * others: see below; -DBROKEN=1 to 8: one rule is not kept, which must be found.
  */
 #define MESSAGES 3
 #define STREAMS  2
@@ -48,6 +48,10 @@
 #define ALL 0
 #endif
 
+#ifndef WAY
+#define WAY 0 /* of both streams, 1: what is sent is lost; 2: what comes back; 3: both; 4: nothing, the peer was stopped */
+#endif
+
 mtype = { RTS, PIECE, SUSPECT, CREDIT, FIN, DEAD };
 
 /* type, message or stream, piece or position, epoch */
@@ -56,6 +60,8 @@ chan up[STREAMS] = [10] of { mtype, byte, byte, byte };
 
 /* The network: one stream is lost, or (ALL) both at once. */
 bool cut[STREAMS], lost;
+bool cut_down[STREAMS], cut_up[STREAMS]; /* one direction, which neither end sees */
+bool taken;                              /* the other way */
 
 /* Scratch, within one atomic step. */
 hidden mtype type;
@@ -110,7 +116,7 @@ byte posted[2] = READY, met[2];          /* receives of a tag, and those that a 
 inline write(s, type, m, p)
 {
 	if
-	:: !cut[s] -> down[s]!type, m, p, epoch[s]
+	:: !cut[s] && !cut_down[s] -> down[s]!type, m, p, epoch[s]
 	:: else
 	fi
 }
@@ -128,7 +134,7 @@ inline put(s, type, m, p)
 inline say(type, m, p, e)
 {
 	if
-	:: !cut[R_LEAD] -> up[R_LEAD]!type, m, p, e
+	:: !cut[R_LEAD] && !cut_up[R_LEAD] -> up[R_LEAD]!type, m, p, e
 	:: else
 	fi
 }
@@ -318,6 +324,8 @@ inline dial(x)
 	s = x;
 	drain(s);
 	cut[s] = false;
+	cut_down[s] = false;
+	cut_up[s] = false;
 	receiver_lost(s);
 	epoch[s]++;
 	live[s] = true;
@@ -372,6 +380,14 @@ end:	do
 	:: atomic { nempty(up[1]) && live[1] -> hear(1) }
 	:: atomic { cut[0] && live[0] -> sender_lost(0) }
 	:: atomic { cut[1] && live[1] -> sender_lost(1) }
+	/* Nothing comes, and a socket that goes another way is ready. */
+	:: atomic { WAY && lost && !taken ->
+		taken = true;
+		sender_lost(1);
+		sender_lost(0);
+		dial(1);
+		suspect[0] = suspect[0] && BROKEN != 8
+	}
 	:: atomic { suspect[0] && live[1] -> suspect[0] = false; write(1, SUSPECT, 0, lost_epoch[0]) }
 	:: atomic { suspect[1] && live[0] -> suspect[1] = false; write(0, SUSPECT, 1, lost_epoch[1]) }
 	/* Dialled anew, when it is known what the old one brought, or when nothing else is left to ask over. */
@@ -490,8 +506,18 @@ end:	do
 	:: atomic { !lost ->
 		lost = true;
 		if
-		:: ALL || true -> cut[0] = true; drain(0)
-		:: !ALL -> cut[1] = true; drain(1)
+		:: WAY ->
+			for (i : 0 .. STREAMS - 1) {
+				cut_down[i] = WAY & 1;
+				cut_up[i] = (WAY & 2) != 0;
+				do
+				:: cut_down[i] && nempty(down[i]) -> down[i]?_, _, _, _
+				:: cut_up[i] && nempty(up[i]) -> up[i]?_, _, _, _
+				:: (!cut_down[i] || empty(down[i])) && (!cut_up[i] || empty(up[i])) -> break
+				od
+			}
+		:: !WAY -> cut[0] = true; drain(0)
+		:: !WAY && !ALL -> cut[1] = true; drain(1)
 		fi;
 		if
 		:: ALL -> cut[1] = true; drain(1)
