@@ -200,10 +200,11 @@ def check_outage(d, port, down_s, again, pulled):
     with_job(d, work, message_bytes=FLOW_BYTES)
 
 
-def drop_all(network, port, how="DROP"):
-    """The host takes nothing more from that port."""
+def drop_all(network, port, how="DROP", which=""):
+    """The host takes nothing more from that port, or no such packets."""
     try:
-        network.hosts[port.host.name].tool(["iptables", "-w", "-A", "INPUT", "-i", port.name, "-p", "tcp", "-j", *how.split()])
+        network.hosts[port.host.name].tool(["iptables", "-w", "-A", "INPUT", "-i", port.name, "-p", "tcp", *which.split(),
+                                            "-j", *how.split()])
     except (OSError, build.spaces.ToolError) as e:
         raise Skipped("iptables: %s" % e) from None
 
@@ -263,6 +264,46 @@ def both_in_turn(network, ports):
     time.sleep(0.5)
     for port in ports[1:]:
         drop_all(network, port)
+
+
+def many_ports():
+    """Of h1's ports those that h0 reaches are the last ones, for which a handle has no room; the first leads there, too."""
+    d = drawing.Drawing("many ports")
+    first, second = d.host("h0", sysfs_by_hand=False), d.host("h1", sysfs_by_hand=False)
+    shared, other = d.segment(), d.segment()
+    d.port(first, "a", shared)
+    d.port(first, "b", other)
+    d.port(second, "e0", other)
+    for k in range(1, 10):
+        d.port(second, "e%d" % k, d.segment())
+    for k in range(10, 13):
+        d.port(second, "e%d" % k, shared)
+    return d
+
+
+def check_told_late():
+    """Ways that WELCOME alone has are taken at once, each by its part of the connections."""
+    def work(job):
+        devices, taken = connected(job), collections.Counter()
+        for channel, a, b, own, _ in reference.connections(devices, job.plan, 12):
+            if a == 0 and own.name == "a":
+                taken[str(job.carriers(channel, a, b))] += 1
+        expect(len(taken) == 3, "six connections over port a: %s", dict(taken))
+    with_job(many_ports(), work, words=["--channels", "12"])
+
+
+def check_lost_welcome():
+    """The better way loses WELCOME, when the peer has left the first one for it: the job goes on all the same."""
+    d = many_ports()
+
+    def loses(network):
+        drop_all(network, d.hosts[0].port("a"), "DROP", "-m length --length 300:65535")
+
+    def work(job):
+        expect(job.answers("connected", 60) is not None, "the job did not come up")
+        job.network.hosts["h0"].tool(["iptables", "-w", "-F", "INPUT"])
+        expect(job.command("flow 50 0"), "the flow did not end")
+    with_job(d, work, before=loses)
 
 
 def check_late_port():
@@ -422,6 +463,8 @@ def cases():
         drawing.one_family_each(), drawing.equal_hosts(3, 2), drawing.equal_hosts(2, 3, one_subnet=True))}
     for does in "is silent", "sends a nonce", "returns what it was sent":
         found["a stranger %s" % does] = lambda does=does: check_stranger(does)
+    found["ports that a handle has no room for"] = check_told_late
+    found["a better way that loses WELCOME"] = check_lost_welcome
     found["a port that answers late"] = check_late_port
     found["a flood of strangers"] = check_flood
     found["2 hosts with 14 ports"] = lambda: check_paths(drawing.equal_hosts(2, 14))

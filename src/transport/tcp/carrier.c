@@ -35,31 +35,27 @@ void tcp_carrier_join(struct tcp_connection *connection, const struct sockaddr_s
 {
 	struct tcp_receiver *r = &connection->r;
 
-	r->sender = (struct pace_sender){ .host = source_of(r, peer), .spread = r->sender.spread };
+	r->sender = (struct pace_sender){ .host = source_of(r, peer),
+					  .spread = r->sender.spread,
+					  .hosts = r->sender.hosts };
 	pace_join(r->pace, &r->sender);
 }
 
-/* NULL: there is none now. */
-static const struct tcp_stream *carrying(const struct tcp_connection *connection)
+static int carrier_of(const struct tcp_connection *connection, const struct tcp_stream *stream)
 {
-	const struct tcp_stream *detour = &connection->streams[TCP_DETOUR_STREAM];
+	int interface = stream->interface;
 
-	if (connection->role == TCP_RECEIVER)
-		return &connection->streams[connection->used];
-	for (unsigned i = 0; i < connection->stream_count; i++) {
-		const struct tcp_stream *stream = &connection->streams[i];
-
-		if (stream->live && !stream->rests && !(stream == detour && connection->s.rest_ns))
-			return stream;
-	}
-	return connection->s.rest_ns ? detour : NULL;
+	if (connection->role == TCP_SENDER)
+		interface = stream->dial ? stream->dial->interface : -1;
+	return interface < 0 ? connection->carrier
+			     : tcp_carrier_of(connection->transport, connection->device, interface);
 }
 
-static int interface_of(const struct tcp_connection *connection, const struct tcp_stream *stream)
+static bool is_as_noted(const struct tcp_connection *connection, const struct tcp_stream *stream)
 {
-	if (!stream || !stream->live)
-		return -1;
-	return connection->role == TCP_RECEIVER ? stream->interface : stream->dial ? stream->dial->interface : -1;
+	if (carrier_of(connection, stream) != connection->carrier)
+		return false;
+	return connection->role == TCP_SENDER || source_of(&connection->r, &stream->peer) == connection->r.sender.host;
 }
 
 /* What was granted is charged to the new one. */
@@ -88,19 +84,28 @@ static void move_messages(struct tcp_connection *connection, struct pace *to, co
 
 void tcp_carrier_follow(struct tcp_connection *connection, uint64_t now_ns)
 {
-	const struct tcp_stream *stream = carrying(connection);
-	const int interface = interface_of(connection, stream);
-	const int carrier = interface < 0 ? connection->carrier
-					  : tcp_carrier_of(connection->transport, connection->device, interface);
-	struct pace *pace = connection->transport->devices.list[carrier].pace;
+	const struct tcp_stream *first = NULL;
+	struct pace *pace;
+	int carrier;
 
-	if (carrier == connection->carrier || connection->error || connection->closing ||
-	    atomic_load(&connection->moving))
+	/* As long as one of its streams goes there nothing changes: others may rest, or have nothing to carry. */
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && is_as_noted(connection, stream))
+			return;
+		if (stream->live && !first)
+			first = stream;
+	}
+	if (!first || connection->error || connection->closing || atomic_load(&connection->moving))
 		return;
-	tcp_count_moves(connection);
+	carrier = carrier_of(connection, first);
+	pace = connection->transport->devices.list[carrier].pace;
+	if (carrier != connection->carrier)
+		tcp_count_moves(connection);
 	connection->carrier = carrier;
 	if (connection->role == TCP_SENDER)
 		connection->s.pace = pace;
 	else
-		move_messages(connection, pace, stream, now_ns);
+		move_messages(connection, pace, first, now_ns);
 }

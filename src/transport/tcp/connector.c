@@ -197,6 +197,7 @@ static void begin_better(struct tcp_connector *connector, uint64_t now_ns)
 		if (!better->dead[i])
 			connector->better_until_ns = now_ns + BETTER_NS;
 	}
+	tcp_ways_spread(better->ways, better->dead, better->way_count, connector->id);
 }
 
 static void end_better(struct tcp_connector *connector)
@@ -224,7 +225,15 @@ static void step_better(struct tcp_connector *connector, uint64_t now_ns)
 			race->ways[race->taken] = better->ways[better->taken];
 		}
 	}
-	/* Once it has sent HELLO the peer may have left the other one for it. */
+	/* Once it has sent HELLO the peer may have left the other one for it: that is dialled anew, by a later epoch. */
+	if (r < 0 && better->taken >= 0) {
+		sys_close_socket(&first->fd);
+		first->hello.epoch = dial->hello.epoch + 1;
+		first->state = TCP_DIAL_START;
+		first->retry_at_ns = 0;
+		first->once = false;
+		first->deadline_ns = connector->deadline_ns;
+	}
 	if (r < 0 || dial->state == TCP_DIAL_READY ||
 	    (dial->state < TCP_DIAL_HELLO && now_ns > connector->better_until_ns))
 		end_better(connector);
@@ -236,7 +245,7 @@ static int step_first(struct tcp_connector *connector, uint64_t now_ns)
 	struct tcp_dial *first = &connector->dials[0];
 	int r;
 
-	if (connector->first_ready_ns && !connector->better_until_ns)
+	if (connector->first_ready_ns && !connector->better_until_ns && first->state == TCP_DIAL_READY)
 		return 1;
 	if (!connector->first_ready_ns) {
 		r = tcp_race_step(&connector->race, now_ns);
@@ -254,6 +263,9 @@ static int step_first(struct tcp_connector *connector, uint64_t now_ns)
 		step_better(connector, now_ns);
 	if (connector->better_until_ns)
 		return 0;
+	r = tcp_dial_step(connector->transport, first, now_ns);
+	if (r < 0 || first->state != TCP_DIAL_READY)
+		return r;
 	first->once = false;
 	connector->first_ready_ns = now_ns;
 	for (unsigned i = 1; i < connector->dial_count; i++)

@@ -197,6 +197,8 @@ static void settle(struct tcp_connection *connection, struct tcp_detour *detour,
 		dial->port = new->port;
 		dial->tied_port = new->tied_port;
 		dial->pin = new->pin;
+		dial->packet_bytes = new->packet_bytes;
+		dial->packet_works = new->packet_works;
 		dial->retry_at_ns = 0;
 	}
 	detour->dial.fd = -1;
