@@ -306,6 +306,30 @@ def check_lost_welcome():
     with_job(d, work, before=loses)
 
 
+def comes_to(job, port):
+    """Both connections of the first channel."""
+    end = time.monotonic() + 60
+    while True:
+        found = [job.carriers(0, *ranks) for ranks in ((0, 1), (1, 0))]
+        expect(None not in found, "a message was lost")
+        if found == [([port], [port])] * 2:
+            return
+        expect(time.monotonic() < end, "they keep to %s", found)
+        time.sleep(1)
+
+
+def check_another_address():
+    """A port whose address is another one is used again."""
+    d = drawing.equal_hosts(2, 2)
+
+    def work(job):
+        connected(job)
+        job.network.readdress(d.hosts[1].ports[0])
+        comes_to(job, "e0")
+        expect(job.command("flow 100 0"), "the flow did not end")
+    with_job(d, work)
+
+
 def check_late_port():
     """A connection whose own ports did not answer at first goes over them once they do."""
     d = drawing.equal_hosts(2, 2)
@@ -315,12 +339,7 @@ def check_late_port():
         found = job.carriers(0, 0, 1)
         expect(found == (["e1"], ["e1"]), "while they do not answer it takes %s", found)
         job.network.hosts["h1"].tool(["iptables", "-w", "-F", "INPUT"])
-        end = time.monotonic() + 60
-        while found != (["e0"], ["e0"]):
-            expect(time.monotonic() < end, "it keeps to %s", found)
-            time.sleep(1)
-            found = job.carriers(0, 0, 1)
-            expect(found is not None, "a message was lost")
+        comes_to(job, "e0")
         expect(job.command("flow 100 0"), "the flow did not end")
     with_job(d, work, before=lambda network: drop_all(network, d.hosts[1].ports[0]))
 
@@ -466,6 +485,7 @@ def cases():
     found["ports that a handle has no room for"] = check_told_late
     found["a better way that loses WELCOME"] = check_lost_welcome
     found["a port that answers late"] = check_late_port
+    found["a port with another address"] = check_another_address
     found["a flood of strangers"] = check_flood
     found["2 hosts with 14 ports"] = lambda: check_paths(drawing.equal_hosts(2, 14))
     for name, happens, how in (

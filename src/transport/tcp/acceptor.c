@@ -9,6 +9,7 @@
 #include "transport/tcp/dial.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -41,7 +42,9 @@ static int acceptor_new(struct tcp_transport *transport, int interface, int bank
 
 	if (!acceptor)
 		return -ENOMEM;
-	r = tcp_socket_listen(at, other ? &at->other : &at->address, tied, *port, transport->params->port_low,
+	acceptor->address = other ? at->other : at->address;
+	acceptor->tied = tied;
+	r = tcp_socket_listen(at, &acceptor->address, tied, *port, transport->params->port_low,
 			      transport->params->port_high, &acceptor->port, &acceptor->fd);
 	if (r < 0) {
 		sys_free(acceptor);
@@ -110,12 +113,68 @@ static bool address_of(const struct tcp_transport *transport, int interface, boo
 	const struct tcp_interface *at = &transport->interfaces[interface];
 	const struct tcp_acceptor *acceptor = acceptor_of(transport, interface, other ? BANK_OTHER : BANK_ADDRESS);
 	const struct tcp_acceptor *tied = acceptor_of(transport, interface, other ? BANK_OTHER_TIED : BANK_TIED);
+	struct tcp_wire_address now;
 
 	if (!acceptor || !tcp_way_address(at, (other ? at->other : at->address).ss_family == AF_INET6 ? 6 : 4, ret))
 		return false;
+	tcp_socket_wire_address(&acceptor->address, 0, &now);
+	memcpy(ret->bytes, now.bytes, sizeof(ret->bytes));
 	ret->port = acceptor->port;
 	ret->tied_port = tied ? tied->port : 0;
 	return true;
+}
+
+/* What the interface has in place of it. False: it is still there, or nothing is. */
+static bool find_new_address(const struct ifaddrs *all, const char *name, struct sockaddr_storage *address)
+{
+	struct sockaddr_storage found = { 0 };
+
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+		struct sockaddr_storage now = { 0 };
+
+		if (!one->ifa_addr || one->ifa_addr->sa_family != address->ss_family ||
+		    strcmp(one->ifa_name, name) != 0)
+			continue;
+		memcpy(&now, one->ifa_addr,
+		       address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+		if (tcp_socket_same_address(&now, address))
+			return false;
+		if (!found.ss_family && !(now.ss_family == AF_INET6 && ((struct sockaddr_in6 *)&now)->sin6_scope_id))
+			found = now;
+	}
+	if (!found.ss_family)
+		return false;
+	*address = found;
+	return true;
+}
+
+void tcp_acceptors_refresh(struct tcp_transport *transport, uint64_t now_ns)
+{
+	struct ifaddrs *all;
+
+	if (clock_elapsed_ns(transport->refreshed_ns, now_ns) < NS_PER_S || getifaddrs(&all) < 0)
+		return;
+	transport->refreshed_ns = now_ns;
+	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++) {
+		struct tcp_acceptor *acceptor = transport->acceptors[i];
+		const struct tcp_interface *at = acceptor ? &transport->interfaces[acceptor->interface] : NULL;
+		struct sockaddr_storage address;
+		uint16_t port;
+		int fd;
+
+		if (!acceptor || at->address_only)
+			continue;
+		address = acceptor->address;
+		if (!find_new_address(all, at->name, &address) ||
+		    tcp_socket_listen(at, &address, acceptor->tied, acceptor->port, transport->params->port_low,
+				      transport->params->port_high, &port, &fd) < 0)
+			continue;
+		sys_close_socket(&acceptor->fd);
+		acceptor->fd = fd;
+		acceptor->port = port;
+		acceptor->address = address;
+	}
+	freeifaddrs(all);
 }
 
 static bool is_rail(const struct transport_device *rails, int interface)
@@ -373,6 +432,7 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 				  now_ns);
 		r = -EAGAIN; /* the sender dials again */
 	}
+	tcp_acceptors_refresh(transport, now_ns);
 	if (r == 0)
 		r = answer(transport, greeted, connection->device, TCP_WELCOME_OK, 0) ? 0 : -ECONNRESET;
 	if (r == 0) {

@@ -151,6 +151,42 @@ static void say(const struct tcp_connection *connection, const struct tcp_detour
 		 tcp_socket_text(&detour->dial.peer, text), detour->better ? "now" : "meanwhile");
 }
 
+static bool is_among(const struct sockaddr_storage *peer, const struct tcp_wire_address *ways, unsigned count,
+		     unsigned *ret_at)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct sockaddr_storage address;
+
+		*ret_at = i;
+		tcp_socket_address(&ways[i], 0, &address);
+		if (tcp_socket_same_address(&address, peer))
+			return true;
+	}
+	return false;
+}
+
+/* WELCOME says which addresses the peer has now: one that is gone is another one in its place. */
+static void note_ways(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+{
+	const struct tcp_wire_welcome *welcome = &detour->dial.welcome;
+	struct tcp_sender *s = &connection->s;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_dial *dial = i == DETOUR ? &detour->own : connection->streams[i].dial;
+		unsigned at, same;
+
+		if (!dial || !is_among(&dial->peer, s->ways, s->way_count, &at) || at >= welcome->way_count ||
+		    is_among(&dial->peer, welcome->ways, welcome->way_count, &same) ||
+		    welcome->ways[at].family != s->ways[at].family)
+			continue;
+		sys_close_socket(&dial->fd);
+		tcp_dial_set_up(connection->transport, dial, &welcome->ways[at], dial->interface, now_ns);
+	}
+	s->way_count = welcome->way_count;
+	s->ways_own = welcome->own_count;
+	memcpy(s->ways, welcome->ways, sizeof(s->ways));
+}
+
 static void replace(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
 {
 	struct tcp_stream *stream = &connection->streams[DETOUR];
@@ -161,6 +197,7 @@ static void replace(struct tcp_connection *connection, struct tcp_detour *detour
 	stream->dial->state = TCP_DIAL_START;
 	if (!detour->taken)
 		detour->own = *stream->dial;
+	note_ways(connection, detour, now_ns);
 	*stream->dial = detour->dial;
 	stream->dial->state = TCP_DIAL_START;
 	stream->dial->once = false;

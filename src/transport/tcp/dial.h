@@ -33,7 +33,9 @@ struct tcp_pending {
 struct tcp_acceptor {
 	int fd;
 	int interface;
+	struct sockaddr_storage address; /* of the interface */
 	uint16_t port;
+	bool tied;
 	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
 };
 
@@ -148,6 +150,8 @@ int tcp_acceptor_listen(struct tcp_transport *transport, int device);
 /* What leads to this process. Returns how many, of which the first *ret_own are the device's: one for each rail, then others. */
 unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
 			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX], unsigned *ret_own);
+/* Interfaces whose address is another one now are listened on at that. Once a second at most. */
+void tcp_acceptors_refresh(struct tcp_transport *transport, uint64_t now_ns);
 void tcp_acceptors_free(struct tcp_transport *transport);
 /* Reads pending sockets that are ready, and accepts. */
 void tcp_acceptors_progress(struct tcp_transport *transport, uint64_t now_ns);
