@@ -289,6 +289,8 @@ def check_told_late():
             if a == 0 and own.name == "a":
                 taken[str(job.carriers(channel, a, b))] += 1
         expect(len(taken) == 3, "six connections over port a: %s", dict(taken))
+        told = [line.partition("INFO ")[2] for line in job.said(0).splitlines() if "connections of device" in line]
+        expect(len(told) == 4 == len(set(told)), "one line for each way that is taken, not %s", told)
     with_job(many_ports(), work, words=["--channels", "12"])
 
 

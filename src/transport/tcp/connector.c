@@ -266,6 +266,7 @@ static int step_first(struct tcp_connector *connector, uint64_t now_ns)
 	r = tcp_dial_step(connector->transport, first, now_ns);
 	if (r < 0 || first->state != TCP_DIAL_READY)
 		return r;
+	tcp_race_say(&connector->race);
 	first->once = false;
 	connector->first_ready_ns = now_ns;
 	for (unsigned i = 1; i < connector->dial_count; i++)

@@ -191,6 +191,8 @@ void tcp_race_begin(struct tcp_race *race, const struct tcp_wire_address *peers,
 int tcp_race_step(struct tcp_race *race, uint64_t now_ns);
 /* The dial, which had a way, has failed with that error. 0: on to the others. */
 int tcp_race_failed(struct tcp_race *race, int error, uint64_t now_ns);
+/* A new connection's way, where it is not that of the devices' ports; once for each pair of device and host. */
+void tcp_race_say(const struct tcp_race *race);
 void tcp_race_end(struct tcp_race *race);
 
 /* detour.c; connection lock held, and in step and free the transport's, too */

@@ -33,7 +33,10 @@ static bool is_detour(const struct tcp_race *race)
 
 static uint64_t hash_of(const struct tcp_way *way)
 {
-	return hash_bytes(HASH_START ^ (uint64_t)way->interface, way->peer.bytes, sizeof(way->peer.bytes)) | 1;
+	struct sockaddr_storage peer;
+
+	tcp_socket_address(&way->peer, 0, &peer);
+	return tcp_pin_way(way->interface, &peer);
 }
 
 static bool has_failed_lately(const struct tcp_transport *transport, const struct tcp_way *way, uint64_t now_ns)
@@ -307,23 +310,6 @@ static bool is_faster(const struct tcp_race *race, const struct tcp_way *way)
 	return false;
 }
 
-/* A new connection's; once for each pair of device and host. */
-static void say_way(const struct tcp_race *race, const struct tcp_way *way, const struct tcp_dial *dial)
-{
-	static _Atomic uint64_t said[64];
-	const struct tcp_transport *transport = race->transport;
-	const uint64_t hash = hash_of(way) ^ (uint64_t)race->device << 32 ^ transport->host_id;
-	char text[TCP_ADDRESS_TEXT];
-
-	if (!dial->hello.listener_id || way->rank == TCP_WAY_OWN || way->rank == TCP_WAY_AS_ROUTED ||
-	    atomic_exchange(&said[hash % 64], hash) == hash)
-		return;
-	log_info(LOG_NET, "connections of device %s with host %s go from interface %s to %s: %s",
-		 transport->devices.list[race->device].name, dial->host, transport->interfaces[way->interface].name,
-		 tcp_socket_text(&dial->peer, text),
-		 is_faster(race, way) ? "that way is faster" : "the two devices' ports are not joined");
-}
-
 /* The racer's socket is the first dial's; the others leave. */
 static void take(struct tcp_race *race, struct tcp_racer *racer, uint64_t now_ns)
 {
@@ -339,7 +325,6 @@ static void take(struct tcp_race *race, struct tcp_racer *racer, uint64_t now_ns
 		dial->deadline_ns = race->deadline_ns;
 	tcp_race_end(race);
 	race->challenged_ns = 0;
-	say_way(race, &race->ways[race->taken], dial);
 }
 
 /* The devices' ports within a subnet have all their time: what is taken instead stays for ten seconds at least. */
@@ -391,4 +376,22 @@ int tcp_race_failed(struct tcp_race *race, int error, uint64_t now_ns)
 	race->spoiled[race->taken] = true;
 	race->taken = -1;
 	return end_round(race, now_ns);
+}
+
+void tcp_race_say(const struct tcp_race *race)
+{
+	static _Atomic uint64_t said[256];
+	const struct tcp_way *way = &race->ways[race->taken];
+	const struct tcp_transport *transport = race->transport;
+	const struct tcp_dial *dial = race->dial;
+	const uint64_t hash = hash_bytes(hash_of(way) ^ transport->host_id, &race->device, sizeof(race->device));
+	char text[TCP_ADDRESS_TEXT];
+
+	if (way->rank == TCP_WAY_OWN || way->rank == TCP_WAY_AS_ROUTED ||
+	    atomic_exchange(&said[hash % 256], hash) == hash)
+		return;
+	log_info(LOG_NET, "connections of device %s with host %s go from interface %s to %s: %s",
+		 transport->devices.list[race->device].name, dial->host, transport->interfaces[way->interface].name,
+		 tcp_socket_text(&dial->peer, text),
+		 is_faster(race, way) ? "that way is faster" : "the two devices' ports are not joined");
 }
