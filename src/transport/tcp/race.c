@@ -13,6 +13,7 @@
 #define PATIENCE_NS    (50 * NS_PER_MS)
 #define TRY_NS         (300 * NS_PER_MS) /* what a way has to be challenged, doubled by each round */
 #define WELCOME_NS     NS_PER_S          /* the same for WELCOME */
+#define OWN_TRY_NS     (1200 * NS_PER_MS) /* that of the devices' ports within a subnet: a lost SYN comes again after 1 s */
 #define ROUND_EVERY_NS (50 * NS_PER_MS)
 #define FAILED_NS      (10 * NS_PER_S) /* a way that failed is not tried before others */
 enum { REFUSED_MAX = 20, DETOUR_REFUSED_MAX = 3, ROUNDS_DOUBLED = 4 };
@@ -197,6 +198,8 @@ static void try_way(struct tcp_race *race, struct tcp_racer *racer, unsigned at,
 	race->tried[at] = true;
 	racer->way = (int)at;
 	racer->until_ns = now_ns + (TRY_NS << (race->round < ROUNDS_DOUBLED ? race->round : ROUNDS_DOUBLED));
+	if (way->rank == TCP_WAY_OWN && way->neighbours && racer->until_ns < now_ns + OWN_TRY_NS)
+		racer->until_ns = now_ns + OWN_TRY_NS;
 	transport->racers++;
 	race->next_ns = now_ns + TRY_EVERY_NS;
 }
@@ -327,7 +330,6 @@ static void take(struct tcp_race *race, struct tcp_racer *racer, uint64_t now_ns
 	race->challenged_ns = 0;
 }
 
-/* The devices' ports within a subnet have all their time: what is taken instead stays for ten seconds at least. */
 static uint64_t patience_ns(const struct tcp_race *race, const struct tcp_racer *best)
 {
 	for (unsigned i = 0; i < TCP_RACERS; i++) {
@@ -336,7 +338,7 @@ static uint64_t patience_ns(const struct tcp_race *race, const struct tcp_racer 
 
 		if (way && way->rank == TCP_WAY_OWN && way->neighbours && racer->dial.state < TCP_DIAL_CHALLENGE &&
 		    is_worse(race, &race->ways[best->way], way))
-			return TRY_NS;
+			return OWN_TRY_NS;
 	}
 	return PATIENCE_NS;
 }
