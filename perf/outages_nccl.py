@@ -94,7 +94,7 @@ class Waits(threading.Thread):
     def __init__(self, count, happens):
         super().__init__()
         self.holders = [subprocess.Popen(["ip", "netns", "exec", f"h{host}", "sleep", "1000"]) for host in range(count)]
-        self.happens, self.ended, self.found = happens, threading.Event(), []
+        self.happens, self.ended, self.found, self.happened = happens, threading.Event(), [], False
 
     def sent(self):
         total = 0
@@ -115,6 +115,7 @@ class Waits(threading.Thread):
             if began_s and not happens and time.monotonic() - began_s > BEGIN_S:
                 happens = threading.Thread(target=self.happens)
                 happens.start()
+        self.happened = happens and not happens.is_alive()
         if happens:
             happens.join()
         for holder in self.holders:
@@ -124,7 +125,7 @@ class Waits(threading.Thread):
 def run(options, folder, count, operation, failure):
     program, algorithm, environment = OPERATIONS[operation]
     happens, seconds = FAILURES[failure]
-    options.ranks, times = count, int((BEGIN_S + seconds + 8) / 2 / 0.3)
+    options.ranks, times = count, int((BEGIN_S + seconds + 8) / 2 / (0.3 if program == "allreduce" else 0.05))
     waits = Waits(count, happens)
     waits.start()
     try:
@@ -136,9 +137,12 @@ def run(options, folder, count, operation, failure):
         waits.ended.set()
         waits.join()
         set_port("up")
+    if not waits.happened:
+        sys.exit(f"{count} hosts, {operation}, {failure}: the program ended before that")
     found = sorted(waits.found)
     told = f"{len(found)} waits, the longest {found[-1]:.1f} s, the median {found[len(found) // 2]:.1f} s" if found else "no wait"
     print(f"{count} hosts, {operation}, {failure}: sums right; {told}; another way taken {log.count('meanwhile')} times", flush=True)
+    return found
 
 
 def main():
@@ -149,11 +153,15 @@ def main():
     simulated_nccl.own_namespaces()
     options.netns = "h"
     hosts(options.ranks)
-    count = options.ranks
+    count, cases, waits = options.ranks, 0, []
     with tempfile.TemporaryDirectory() as name:
         for number, (operation, failure) in enumerate((o, f) for o in OPERATIONS for f in FAILURES):
             if not options.words or any(word in f"{operation}, {failure}" for word in options.words):
-                run(options, pathlib.Path(name) / str(number), count, operation, failure)
+                waits += run(options, pathlib.Path(name) / str(number), count, operation, failure)
+                cases += 1
+    waits.sort()
+    print(f"{count} hosts: {cases} of {cases} cases right; the longest of {len(waits)} waits {waits[-1] if waits else 0:.1f} s, "
+          f"the median {waits[len(waits) // 2] if waits else 0:.1f} s")
 
 
 main()
