@@ -24,6 +24,14 @@ struct transport_device {
 	struct transport_totals gone; /* of connections that are */
 };
 
+static inline bool transport_device_has(const struct transport_device *device, int member)
+{
+	for (unsigned i = 0; i < device->rail_count; i++)
+		if (device->members[i] == member)
+			return true;
+	return false;
+}
+
 struct transport_devices {
 	pthread_mutex_t *lock;     /* the transport's */
 	pthread_mutex_t pace_lock; /* of those who make one; taken before the other */

@@ -35,28 +35,24 @@ const struct metrics_row transport_metrics[] = {
 	{ .name = NULL },
 };
 
-void transport_totals_subtract(struct transport_totals *from, const struct transport_totals *part)
+/* All members are such numbers. */
+static void add_times(struct transport_totals *to, const struct transport_totals *from, uint64_t times)
 {
-	uint64_t numbers[sizeof(*from) / sizeof(uint64_t)], less[sizeof(*from) / sizeof(uint64_t)];
+	uint64_t sums[sizeof(*to) / sizeof(uint64_t)], numbers[sizeof(*to) / sizeof(uint64_t)];
 
+	memcpy(sums, to, sizeof(*to));
 	memcpy(numbers, from, sizeof(*from));
-	memcpy(less, part, sizeof(*part));
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		numbers[i] -= less[i];
-	memcpy(from, numbers, sizeof(*from));
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+		sums[i] += times * numbers[i];
+	memcpy(to, sums, sizeof(*to));
 }
 
 void transport_totals_add(struct transport_totals *to, const struct transport_totals *from)
 {
-	to->sent_bytes += from->sent_bytes;
-	to->received_bytes += from->received_bytes;
-	to->sent_messages += from->sent_messages;
-	to->received_messages += from->received_messages;
-	to->retransmitted_segments += from->retransmitted_segments;
-	to->connections_opened += from->connections_opened;
-	to->connections_failed += from->connections_failed;
-	to->streams_lost += from->streams_lost;
-	to->streams_redialled += from->streams_redialled;
-	to->long_waits += from->long_waits;
-	to->grant_wait_ns += from->grant_wait_ns;
+	add_times(to, from, 1);
+}
+
+void transport_totals_subtract(struct transport_totals *from, const struct transport_totals *part)
+{
+	add_times(from, part, UINT64_MAX); /* minus one */
 }

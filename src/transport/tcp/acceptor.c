@@ -28,7 +28,7 @@ struct tcp_greeted {
 	const uint8_t *secret; /* that it has shown to have; NULL: none */
 };
 
-/* Four of each interface: of its address, of that tied to it, and the same of its address of the other family. */
+/* Of each interface: one at its address, one there tied to it, and both at its address of the other family. */
 enum bank { BANK_ADDRESS, BANK_TIED, BANK_OTHER, BANK_OTHER_TIED };
 
 /* All at one port number where that is free, and all that are tied at another one. */
@@ -177,14 +177,6 @@ void tcp_acceptors_refresh(struct tcp_transport *transport, uint64_t now_ns)
 	freeifaddrs(all);
 }
 
-static bool is_rail(const struct transport_device *rails, int interface)
-{
-	for (unsigned i = 0; i < rails->rail_count; i++)
-		if (rails->members[i] == interface)
-			return true;
-	return false;
-}
-
 unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
 			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX], unsigned *ret_own)
 {
@@ -197,7 +189,7 @@ unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
 	*ret_own = count;
 	for (int other = 0; other < 2; other++)
 		for (size_t i = 0; i < transport->interface_count && count < TCP_WIRE_WAYS_MAX; i++)
-			if (!is_rail(rails, (int)i))
+			if (!transport_device_has(rails, (int)i))
 				count += address_of(transport, (int)i, other, &ret[count]);
 	return count;
 }
@@ -432,9 +424,10 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 				  now_ns);
 		r = -EAGAIN; /* the sender dials again */
 	}
-	tcp_acceptors_refresh(transport, now_ns);
-	if (r == 0)
+	if (r == 0) {
+		tcp_acceptors_refresh(transport, now_ns);
 		r = answer(transport, greeted, connection->device, TCP_WELCOME_OK, 0) ? 0 : -ECONNRESET;
+	}
 	if (r == 0) {
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 		tcp_pin_accepted(transport, fd, hello, peer);

@@ -8,17 +8,14 @@
 
 int tcp_carrier_of(const struct tcp_transport *transport, int device, int interface)
 {
-	const struct transport_device *listed = &transport->devices.list[device];
-
-	for (unsigned i = 0; i < listed->rail_count; i++)
-		if (listed->members[i] == interface)
-			return device;
-	return interface >= 0 && transport->devices.list[interface].pace ? interface : device;
+	if (interface < 0 || transport_device_has(&transport->devices.list[device], interface))
+		return device;
+	return transport->devices.list[interface].pace ? interface : device;
 }
 
 /*
- * For the pace: one of several ports of the peer's, where the connection uses one at a time. Where hosts cannot be told apart by
- * their boot, their addresses do.
+ * Who sends, as the pace tells senders apart: the peer's port, by its address, if the connection
+ * uses one port at a time, else the peer's host.
  */
 static uint64_t source_of(const struct tcp_receiver *r, const struct sockaddr_storage *peer)
 {
@@ -28,7 +25,7 @@ static uint64_t source_of(const struct tcp_receiver *r, const struct sockaddr_st
 		source = hash_bytes(source, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
 	else if (r->one_port)
 		source = hash_bytes(source, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
-	return source + !source; /* 0 has not joined, and the peer says what it likes */
+	return source + !source; /* 0 means no sender, but a peer may send it */
 }
 
 void tcp_carrier_join(struct tcp_connection *connection, const struct sockaddr_storage *peer)

@@ -161,7 +161,7 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	return 0;
 }
 
-/* As good a one, so that it was not there. */
+/* With as good a rank, so it has been tried. */
 static bool was_in(const struct tcp_race *race, const struct tcp_way *way)
 {
 	for (unsigned i = 0; i < race->way_count; i++)
@@ -303,7 +303,7 @@ static int step_dials(struct tcp_connector *connector, struct tcp_dial **ret_fai
 	return ready == connector->dial_count;
 }
 
-/* A way that is not the best there may be: the better one is looked for again. Between devices of one port. */
+/* A better way may answer later. Not looked for where a device has several ports. */
 static bool may_improve(const struct tcp_connector *connector)
 {
 	const struct tcp_race *race = &connector->race;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What metrics tell of connections, by the device that carries them. Transport lock held, unless said otherwise. */
+/* Counters of connections, by the device that carries them. Callers hold the transport's lock, except where noted. */
 #ifndef TRIBUTARY_TRANSPORT_TCP_COUNT_H
 #define TRIBUTARY_TRANSPORT_TCP_COUNT_H
 

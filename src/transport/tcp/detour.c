@@ -22,7 +22,7 @@
 #define REST_FIRST_NS  (2 * NS_PER_S)
 #define REST_MOST_NS   (60 * NS_PER_S)
 #define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
-#define BETTER_NS      NS_PER_S        /* what a better way has to answer */
+#define BETTER_TRY_NS  NS_PER_S        /* what a better way has to answer, later */
 #define BETTER_MOST_NS (160 * NS_PER_S)
 enum { DETOUR = TCP_DETOUR_STREAM };
 
@@ -139,7 +139,7 @@ static void give_up(struct tcp_detour *detour, uint64_t now_ns)
 	detour->again_at_ns = now_ns + AGAIN_NS;
 }
 
-static void say(const struct tcp_connection *connection, const struct tcp_detour *detour)
+static void say_other_way(const struct tcp_connection *connection, const struct tcp_detour *detour)
 {
 	const struct tcp_transport *transport = connection->transport;
 	const int interface = detour->dial.interface;
@@ -165,7 +165,7 @@ static bool is_among(const struct sockaddr_storage *peer, const struct tcp_wire_
 	return false;
 }
 
-/* WELCOME says which addresses the peer has now: one that is gone is another one in its place. */
+/* WELCOME lists the addresses that the peer has now. Instead of one that is gone, the new one at its place is dialled. */
 static void note_ways(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
 {
 	const struct tcp_wire_welcome *welcome = &detour->dial.welcome;
@@ -260,7 +260,7 @@ static void take(struct tcp_connection *connection, struct tcp_detour *detour, b
 		return;
 	}
 	if (silent || detour->better)
-		say(connection, detour);
+		say_other_way(connection, detour);
 	tcp_failover_lost(connection, stream, "its connection takes another way", now_ns);
 	for (unsigned i = 0; i < connection->stream_count && (silent || detour->better); i++)
 		tcp_failover_lost(connection, &connection->streams[i],
@@ -361,7 +361,7 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 		return false;
 	let_rested_carry(connection, now_ns);
 	if (detour->races && detour->dial.state < TCP_DIAL_HELLO &&
-	    (detour->better ? silent || clock_elapsed_ns(detour->race.begin_ns, now_ns) > BETTER_NS : !silent))
+	    (detour->better ? silent || clock_elapsed_ns(detour->race.begin_ns, now_ns) > BETTER_TRY_NS : !silent))
 		give_up(detour, now_ns);
 	if (!detour->races && (better || (silent && now_ns >= detour->again_at_ns))) {
 		detour->better = better;

@@ -165,8 +165,8 @@ static bool is_listed(const struct tcp_wire_address *way, const struct tcp_wire_
 }
 
 /*
- * One a subnet, then the others; those of IPv4, which take less room, before those of IPv6; of each the fastest first, as they
- * are. Those at another port the peer learns by WELCOME.
+ * First one address a subnet, then the others; IPv4, which takes less room, before IPv6; each in the
+ * order given. WELCOME tells the peer of those at another port.
  */
 static void put_ways(struct tcp_wire_handle *handle, const struct tcp_wire_address *ways, unsigned count)
 {

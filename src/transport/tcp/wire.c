@@ -40,7 +40,10 @@ static uint8_t short_prefix(const struct tcp_wire_address *way)
 	return code;
 }
 
-/* An IPv6 address, after another: the first bytes are the same, some follow, the last ones too, and between them all are zero. */
+/*
+ * What is sent of an IPv6 address that follows another one: its first `same` bytes are those of
+ * that one; of the rest the first `next` and the last `last` are sent, and all between are zero.
+ */
 struct cut {
 	uint8_t same, next, last;
 };
