@@ -431,6 +431,13 @@ static int begin(struct tcp_transport *transport, int device, int traffic_class,
 	return connector_new(transport, device, traffic_class, &handle, ret);
 }
 
+/* The peer has ended, or does not answer: no error of this host's. */
+static bool is_the_peers(int error)
+{
+	return error == -ETIMEDOUT || error == -ECONNREFUSED || error == -ECONNRESET || error == -EPIPE ||
+	       error == -EBUSY;
+}
+
 int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
 		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret)
 {
@@ -456,7 +463,7 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 		r = connection_from(connector, ret);
 	tcp_wire_put_cookie(handle, 0);
 	connector_free(connector);
-	return r == -ETIMEDOUT || r == -ECONNREFUSED || r == -EBUSY ? -EREMOTEIO : r;
+	return is_the_peers(r) ? -EREMOTEIO : r;
 }
 
 /* False: the connection has failed. */
