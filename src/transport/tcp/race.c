@@ -137,6 +137,13 @@ static bool is_held_up(const struct tcp_racer *racer, uint64_t now_ns)
 	return racer->way >= 0 && racer->dial.state == TCP_DIAL_CHALLENGE && now_ns > racer->until_ns;
 }
 
+/* Of a socket that has no say for so long the other end may be gone, and what told of that, too. */
+static bool may_be_half_open(const struct tcp_race *race, const struct tcp_racer *racer, uint64_t now_ns)
+{
+	return is_held_up(racer, now_ns) &&
+	       clock_elapsed_ns(racer->until_ns, now_ns) > params_replace_ns(race->transport->params->timeout_ns);
+}
+
 /* An address that the peer refuses over a pinned way it refuses over any. */
 static bool is_refused(const struct tcp_race *race, const struct tcp_way *way)
 {
@@ -158,7 +165,7 @@ static bool may_try(const struct tcp_race *race, const struct tcp_way *best, uns
 	if (race->dead[at] || (best && !is_worse(race, best, way)))
 		return false;
 	for (unsigned i = 0; i < TCP_RACERS; i++)
-		if (race->racers[i].way == (int)at)
+		if (race->racers[i].way == (int)at && !may_be_half_open(race, &race->racers[i], now_ns))
 			return false;
 	if (!race->round && has_failed_lately(race->transport, way, now_ns))
 		return false;
@@ -182,6 +189,9 @@ static void try_way(struct tcp_race *race, struct tcp_racer *racer, unsigned at,
 	const struct tcp_way *way = &race->ways[at];
 	struct tcp_dial *dial = &racer->dial;
 
+	for (unsigned i = 0; i < TCP_RACERS; i++)
+		if (race->racers[i].way == (int)at)
+			leave(transport, &race->racers[i]);
 	leave(transport, racer);
 	*dial = *race->dial;
 	if (way->rank == TCP_WAY_AS_ROUTED) { /* of the device, for what is said of it */

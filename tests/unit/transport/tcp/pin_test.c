@@ -215,6 +215,17 @@ static int teardown(void **state)
 	return private_net_command("for d in br0 br1; do ip link del $d; done");
 }
 
+/* b sends to each port of a what is for the other one, which refuses it: what a has connected before is half open. */
+static void mislead(void)
+{
+	run_inside(1, "ip neigh replace 10.3.3.12 lladdr 02:00:00:00:00:0b dev eth0 nud permanent");
+	run_inside(1, "ip neigh replace 10.3.3.12 lladdr 02:00:00:00:00:0b dev eth1 nud permanent");
+	run_inside(1, "ip neigh replace 10.3.5.12 lladdr 02:00:00:00:00:0a dev eth0 nud permanent");
+	run_inside(1, "ip neigh replace 10.3.5.12 lladdr 02:00:00:00:00:0a dev eth1 nud permanent");
+}
+
+static void (*while_held)(void);
+
 /* Data from a to b, each with the interface that it was told to use. */
 static void send_data(const char *of_a, const char *of_b, unsigned timeout_ms, struct answer *ret_a,
 		      struct answer *ret_b)
@@ -230,7 +241,10 @@ static void send_data(const char *of_a, const char *of_b, unsigned timeout_ms, s
 		assert_int_equal(kill(hosts[1].pid, SIGSTOP), 0);
 	assert_int_equal(peer_write(hosts[0].control, &order, sizeof(order)), 0);
 	if (timeout_ms == HELD_TIMEOUT_MS) {
-		usleep(HELD_MS * 1000 * runtime_slow());
+		usleep(HELD_MS / 2 * 1000 * runtime_slow());
+		if (while_held)
+			while_held();
+		usleep(HELD_MS / 2 * 1000 * runtime_slow());
 		assert_int_equal(kill(hosts[1].pid, SIGCONT), 0);
 	}
 	assert_int_equal(peer_read(hosts[0].control, ret_a, sizeof(*ret_a)), 0);
@@ -284,6 +298,20 @@ static void a_peer_that_is_held_up_is_no_port_that_fails(void **state)
 	send_data("eth1", "eth1", HELD_TIMEOUT_MS, &a, &b);
 	assert_true(a.out_bytes[1] > DATA_BYTES && a.out_bytes[0] < LITTLE_BYTES);
 	assert_false(a.left);
+}
+
+static void what_is_half_open_is_dialled_anew(void **state)
+{
+	struct answer a, b;
+
+	(void)state;
+	two_ports_in_one_subnet();
+	run_inside(0, "ip link set eth0 address 02:00:00:00:00:0a");
+	run_inside(0, "ip link set eth1 address 02:00:00:00:00:0b");
+	while_held = mislead;
+	send_data("eth1", "eth1", HELD_TIMEOUT_MS, &a, &b);
+	while_held = NULL;
+	assert_true(a.out_bytes[0] + a.out_bytes[1] > DATA_BYTES);
 }
 
 /* Every port answers for every address (the default), and the neighbours have learned the wrong ones. */
@@ -386,6 +414,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(the_port_that_was_named_carries_the_data_at_both_ends),
 		TEST(a_peer_that_is_held_up_is_no_port_that_fails),
+		TEST(what_is_half_open_is_dialled_anew),
 		TEST(the_data_arrives_whichever_port_the_network_delivers_it_to),
 		TEST(the_port_that_the_routes_prefer_needs_no_tie),
 		TEST(without_a_route_through_the_port_another_one_is_used_at_once),
