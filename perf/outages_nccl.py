@@ -125,7 +125,7 @@ class Waits(threading.Thread):
 def run(options, folder, count, operation, failure):
     program, algorithm, environment = OPERATIONS[operation]
     happens, seconds = FAILURES[failure]
-    options.ranks, times = count, int((BEGIN_S + seconds + 8) / 2 / (0.3 if program == "allreduce" else 0.05))
+    options.ranks, times = count, int((BEGIN_S + seconds + 8) / 2 / (0.1 * count if program == "allreduce" else 0.05))
     waits = Waits(count, happens)
     waits.start()
     try:
