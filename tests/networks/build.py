@@ -83,11 +83,12 @@ class Network:
             for space, name in (self.hosts[port.host.name], port.name), (self.switches, far_end(port)):
                 space.batch("tc", ["qdisc add dev %s root tbf rate %s burst 128k limit 1m" % (name, rate)])
 
-    def readdress(self, port):
-        """Another address of the same subnet."""
-        before = _address_lines(port, "del")
+    def readdress(self, port, gone_s=0):
+        """Another address of the same subnet, after a while without one."""
+        self.hosts[port.host.name].batch("ip", _address_lines(port, "del"))
+        time.sleep(gone_s)
         port.host_number += 100
-        self.hosts[port.host.name].batch("ip", before + _address_lines(port, "add"))
+        self.hosts[port.host.name].batch("ip", _address_lines(port, "add"))
 
     def close(self):
         for space in [self.switches, *self.hosts.values()]:

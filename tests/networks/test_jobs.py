@@ -320,13 +320,13 @@ def comes_to(job, port):
         time.sleep(1)
 
 
-def check_another_address():
-    """A port whose address is another one is used again."""
+def check_another_address(gone_s):
+    """A port whose address is another one, after a while with none, is used again."""
     d = drawing.equal_hosts(2, 2)
 
     def work(job):
         connected(job)
-        job.network.readdress(d.hosts[1].ports[0])
+        job.network.readdress(d.hosts[1].ports[0], gone_s)
         comes_to(job, "e0")
         expect(job.command("flow 100 0"), "the flow did not end")
     with_job(d, work)
@@ -487,7 +487,8 @@ def cases():
     found["ports that a handle has no room for"] = check_told_late
     found["a better way that loses WELCOME"] = check_lost_welcome
     found["a port that answers late"] = check_late_port
-    found["a port with another address"] = check_another_address
+    found["a port with another address"] = lambda: check_another_address(0)
+    found["a port with another address, later"] = lambda: check_another_address(6)
     found["a flood of strangers"] = check_flood
     found["2 hosts with 14 ports"] = lambda: check_paths(drawing.equal_hosts(2, 14))
     for name, happens, how in (

@@ -88,7 +88,8 @@ bool tcp_connection_lacks_stream(const struct tcp_connection *connection, uint64
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		const struct tcp_stream *stream = &connection->streams[i];
 		const bool begun = stream->dial && stream->dial->state != TCP_DIAL_START,
-			   due = connection->role == TCP_RECEIVER || (stream->dial && now_ns >= stream->redial_at_ns);
+			   due = connection->role == TCP_RECEIVER ||
+				 (stream->dial && now_ns + connection->transport->beat_ns > stream->redial_at_ns);
 
 		if (stream->awaits_dead || (!stream->live && (begun || (due && tcp_stream_is_wanted(connection, i)))))
 			return true;

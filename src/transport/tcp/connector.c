@@ -531,6 +531,7 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			dial->state = TCP_DIAL_START;
 			dial->retry_at_ns = 0;
 			tcp_failover_attach(connection, stream, fd, dial->hello.epoch, now_ns);
+			tcp_detour_note_ways(connection, &dial->welcome, now_ns);
 			if (was_live)
 				log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
 			tcp_failover_watch_stream(connection, stream, now_ns);

@@ -165,14 +165,13 @@ static bool is_among(const struct sockaddr_storage *peer, const struct tcp_wire_
 	return false;
 }
 
-/* WELCOME lists the addresses that the peer has now. Instead of one that is gone, the new one at its place is dialled. */
-static void note_ways(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+void tcp_detour_note_ways(struct tcp_connection *connection, const struct tcp_wire_welcome *welcome, uint64_t now_ns)
 {
-	const struct tcp_wire_welcome *welcome = &detour->dial.welcome;
+	struct tcp_detour *detour = connection->s.detour;
 	struct tcp_sender *s = &connection->s;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
-		struct tcp_dial *dial = i == DETOUR ? &detour->own : connection->streams[i].dial;
+		struct tcp_dial *dial = i == DETOUR && detour && detour->taken ? &detour->own : connection->streams[i].dial;
 		unsigned at, same;
 
 		if (!dial || !is_among(&dial->peer, s->ways, s->way_count, &at) || at >= welcome->way_count ||
@@ -181,6 +180,8 @@ static void note_ways(struct tcp_connection *connection, struct tcp_detour *deto
 			continue;
 		sys_close_socket(&dial->fd);
 		tcp_dial_set_up(connection->transport, dial, &welcome->ways[at], dial->interface, now_ns);
+		connection->streams[i].redial_at_ns = now_ns;
+		connection->streams[i].redial_wait_ns = TCP_REDIAL_FIRST_NS;
 	}
 	s->way_count = welcome->way_count;
 	s->ways_own = welcome->own_count;
@@ -197,13 +198,13 @@ static void replace(struct tcp_connection *connection, struct tcp_detour *detour
 	stream->dial->state = TCP_DIAL_START;
 	if (!detour->taken)
 		detour->own = *stream->dial;
-	note_ways(connection, detour, now_ns);
+	detour->races = false;
+	detour->taken = true;
+	tcp_detour_note_ways(connection, &detour->dial.welcome, now_ns);
 	*stream->dial = detour->dial;
 	stream->dial->state = TCP_DIAL_START;
 	stream->dial->once = false;
 	stream->dial->retry_at_ns = 0;
-	detour->races = false;
-	detour->taken = true;
 	detour->rest_ns = detour->lost_ns && clock_elapsed_ns(detour->lost_ns, now_ns) < REST_FORGET_NS
 				  ? min_u64(2 * detour->rest_ns, REST_MOST_NS)
 				  : REST_FIRST_NS;
@@ -295,14 +296,15 @@ static bool is_empty(const struct tcp_stream *stream)
 	return !stream->live || !tcp_stream_carries(stream, stream->tx_queued);
 }
 
-/* The first stream is back, and carries what there is to carry. */
-static void come_back(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+/* The first stream is back, and carries what there is to carry. True: as soon as the detour has nothing under way. */
+static bool come_back(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
 {
 	struct tcp_stream *first = &connection->streams[0], *stream = &connection->streams[DETOUR];
 
-	if (!first->live || first->awaits_dead || first->rests || connection->s.primary || !is_empty(stream) ||
-	    stream->move == TCP_MOVE_CALL)
-		return;
+	if (!first->live || first->awaits_dead || first->rests)
+		return false;
+	if (connection->s.primary || !is_empty(stream) || stream->move == TCP_MOVE_CALL)
+		return true;
 	detour->taken = false;
 	connection->s.rest_ns = 0;
 	log_info(LOG_NET, "the connection with host %s is back on its own way", connection->peer_host);
@@ -310,21 +312,25 @@ static void come_back(struct tcp_connection *connection, struct tcp_detour *deto
 	sys_close_socket(&stream->dial->fd);
 	*stream->dial = detour->own;
 	tcp_failover_lost(connection, stream, "its connection is back on its own way", now_ns);
+	return false;
 }
 
-/* Also those that would be the only ones. */
-static void let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
+/* Also those that would be the only ones. True: soon another one. */
+static bool let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 {
 	const bool alone = !connection->streams[DETOUR].live;
+	bool soon = false;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
-		if (!stream->rests || (!alone && now_ns < stream->rests_until_ns))
-			continue;
-		stream->rests = false;
-		connection->ready = true;
+		if (stream->rests && (alone || now_ns >= stream->rests_until_ns)) {
+			stream->rests = false;
+			connection->ready = true;
+		}
+		soon |= stream->rests && now_ns + connection->transport->beat_ns > stream->rests_until_ns;
 	}
+	return soon;
 }
 
 /* Whether to look for a better way. At first after ten seconds, ever more seldom. */
@@ -341,7 +347,7 @@ static bool looks_for_better(struct tcp_connection *connection, uint64_t now_ns)
 
 bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 {
-	bool better = false;
+	bool better = false, soon;
 	struct tcp_detour *detour = connection->s.detour;
 	const bool silent = tcp_connection_is_silent(connection, now_ns);
 	const bool through = connection->error || (connection->closing && tcp_sender_is_empty(connection));
@@ -359,7 +365,7 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 	}
 	if (!detour)
 		return false;
-	let_rested_carry(connection, now_ns);
+	soon = let_rested_carry(connection, now_ns);
 	if (detour->races && detour->dial.state < TCP_DIAL_HELLO &&
 	    (detour->better ? silent || clock_elapsed_ns(detour->race.begin_ns, now_ns) > BETTER_TRY_NS : !silent))
 		give_up(detour, now_ns);
@@ -370,6 +376,6 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 	if (detour->races)
 		race(connection, detour, silent, now_ns);
 	else if (detour->taken)
-		come_back(connection, detour, now_ns);
-	return detour->races;
+		soon |= come_back(connection, detour, now_ns);
+	return detour->races || soon;
 }

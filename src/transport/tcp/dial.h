@@ -144,7 +144,7 @@ void tcp_carrier_join(struct tcp_connection *connection, const struct sockaddr_s
 /* From time to time, under both locks: another port's pace and metrics, where its streams go over that one now. */
 void tcp_carrier_follow(struct tcp_connection *connection, uint64_t now_ns);
 
-/* acceptor.c; transport lock held in all of them. */
+/* addresses.c and acceptor.c; transport lock held in all of them. */
 /* On all interfaces. -errno: one of the device's is none. */
 int tcp_acceptor_listen(struct tcp_transport *transport, int device);
 /* What leads to this process. Returns how many, of which the first *ret_own are the device's: one for each rail, then others. */
@@ -152,6 +152,11 @@ unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
 			   struct tcp_wire_address ret[static TCP_WIRE_WAYS_MAX], unsigned *ret_own);
 /* Interfaces whose address is another one now are listened on at that. Once a second at most. */
 void tcp_acceptors_refresh(struct tcp_transport *transport, uint64_t now_ns);
+/*
+ * The sender of a connection that goes another way dials its own one at the address that was told last. At another one its stream
+ * is ended, so that it is dialled anew and told. With the connection's lock.
+ */
+void tcp_acceptors_tell(struct tcp_connection *connection, uint64_t now_ns);
 void tcp_acceptors_free(struct tcp_transport *transport);
 /* Reads pending sockets that are ready, and accepts. */
 void tcp_acceptors_progress(struct tcp_transport *transport, uint64_t now_ns);
@@ -199,6 +204,8 @@ void tcp_race_end(struct tcp_race *race);
 /* From time to time. True: again soon. */
 bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns);
 void tcp_detour_free(struct tcp_connection *connection);
+/* The peer has these addresses now. Instead of one that is gone, the new one at its place is dialled. */
+void tcp_detour_note_ways(struct tcp_connection *connection, const struct tcp_wire_welcome *welcome, uint64_t now_ns);
 /* Another way is, or will be, tried. */
 bool tcp_detour_may_help(const struct tcp_connection *connection);
 

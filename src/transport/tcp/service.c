@@ -41,6 +41,7 @@ static bool connection_look(struct tcp_connection *connection)
 	if (connection->closing && closing_step(connection, now_ns))
 		return false;
 	tcp_carrier_follow(connection, now_ns);
+	tcp_acceptors_tell(connection, now_ns);
 	soon = tcp_detour_step(connection, now_ns) || connection->closing || atomic_load(&connection->hurries);
 	pthread_mutex_unlock(&connection->lock);
 	return soon;

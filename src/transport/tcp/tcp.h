@@ -241,7 +241,7 @@ struct tcp_receiver {
 	uint64_t unscheduled_told; /* UINT64_MAX: nothing, or it is lost */
 	struct tcp_wire_port port_told;
 	bool port_again;           /* that is lost */
-	uint64_t port_told_ns;
+	uint64_t port_told_ns, ways_told_ns; /* the second: when a stream was dialled anew last */
 	uint64_t flight_bytes;     /* the bound on what is on its way, on all streams */
 	uint8_t streams_most;      /* that have two segments each of it; 0: there is none */
 	bool wants_turn;           /* its sender asks for the port's turn */
@@ -386,7 +386,7 @@ struct tcp_transport {
 	struct tcp_pending *pending;                      /* of them all, so many slots, in no order */
 	unsigned pending_most, pending_count;
 	uint16_t port, tied_port;                         /* where most of them listen; 0: none yet */
-	uint64_t refreshed_ns;                            /* when interfaces' addresses were last looked at */
+	uint64_t refreshed_ns, changed_ns;                /* when interfaces' addresses were last looked at, and had changed */
 	/* Ways that were tried in vain, and how many are being tried. */
 	struct {
 		uint64_t hash, at_ns;
