@@ -31,7 +31,7 @@ import reference  # noqa: E402
 
 LONG = bool(os.environ.get("TRIBUTARY_TEST_LONG"))
 DRAWN = 300 if LONG else 20
-PROCESSES = 2 if LONG else 4    # the long form also looks at the time
+PROCESSES = 4
 CASE_S = 600 if LONG else 120
 CONNECT_S = 3                   # of a job that can run
 SETTLE_S = 45                   # until a better path that connected late is used

@@ -117,6 +117,21 @@ static void add_other(const struct tcp_connection *connection, const struct tcp_
 	}
 }
 
+/* Over its way: where that is down the peer may be heard over another one. */
+static uint64_t last_heard_ns(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	const uint64_t way = way_of(stream);
+	uint64_t heard_ns = stream->last_rx_ns;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *other = &connection->streams[i];
+
+		if (other->live && other->dial && way_of(other) == way)
+			heard_ns = max_u64(heard_ns, other->last_rx_ns);
+	}
+	return heard_ns;
+}
+
 /* All of its way that send longer packets: what this one had would else go over them next. */
 static void leave(struct tcp_connection *connection, struct tcp_stream *stream, unsigned lost_bytes, uint64_t now_ns)
 {
@@ -191,6 +206,7 @@ static enum tcp_mtu_result look(struct tcp_connection *connection, struct tcp_st
 	struct tcp_mtu_sample sample = { 0 };
 	struct tcp_socket_sent sent;
 	enum tcp_mtu_result result;
+	uint64_t heard_ns;
 
 	if (!tcp_socket_sent(stream->fd, &sent))
 		return TCP_MTU_FINE;
@@ -199,8 +215,9 @@ static enum tcp_mtu_result look(struct tcp_connection *connection, struct tcp_st
 		sample.repeats = (unsigned)min_u64(clock_elapsed_ns(stream->last_ack_ns, now_ns) / REFUSED_NS,
 						   UINT32_MAX);
 	sample.waiting_bytes = headers + sent.option_bytes + (unsigned)min_u64(sent.segment_bytes, sent.waiting_bytes);
-	sample.peer_silent = clock_elapsed_ns(connection->last_rx_ns, now_ns) > SILENT_BEATS * beat_ns;
-	sample.peer_lives = clock_elapsed_ns(stream->last_ack_ns, connection->last_rx_ns) > beat_ns / 2;
+	heard_ns = last_heard_ns(connection, stream);
+	sample.peer_silent = clock_elapsed_ns(heard_ns, now_ns) > SILENT_BEATS * beat_ns;
+	sample.peer_lives = clock_elapsed_ns(stream->last_ack_ns, heard_ns) > beat_ns / 2;
 	if (way.packet_bytes && sample.waiting_bytes > way.packet_bytes)
 		sample.enough = ENOUGH_IF_LOST;
 	else if (is_tried(&way, stream) || is_stuck_again(stream, &sent))

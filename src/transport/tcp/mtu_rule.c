@@ -27,7 +27,7 @@ enum tcp_mtu_result tcp_mtu_step(struct tcp_mtu_rule *rule, const struct tcp_mtu
 	if (sample->peer_silent)
 		return TCP_MTU_FINE;
 	if (sample->enough)
-		return sample->repeats >= sample->enough ? TCP_MTU_LOST : TCP_MTU_SUSPECT;
+		return sample->peer_lives && sample->repeats >= sample->enough ? TCP_MTU_LOST : TCP_MTU_SUSPECT;
 	if (sample->other != rule->other) {
 		rule->other = sample->other;
 		rule->acknowledged = sample->other_acknowledged;

@@ -21,8 +21,8 @@ enum {
 struct tcp_mtu_sample {
 	unsigned repeats;       /* by the retransmission timer, since something was acknowledged last */
 	unsigned waiting_bytes; /* the longest packet of what is not acknowledged, with its headers */
-	bool peer_silent;       /* it was not heard lately: it is stopped, or cut off */
-	bool peer_lives;        /* it was heard after the packet should have been acknowledged */
+	bool peer_silent;       /* it was not heard lately over this way: it is stopped, or cut off */
+	bool peer_lives;        /* it was heard over it after the packet should have been acknowledged */
 	unsigned enough;        /* repetitions, where there is other proof; 0: there is none */
 	uint64_t other;         /* names it: one that the timer does not repeat anything of; 0: there is none */
 	uint64_t other_acknowledged, other_repeated; /* bytes; segments */

@@ -99,6 +99,17 @@ static void with_other_proof_so_many_repetitions_are_enough(void **state)
 	assert_true(took_ns >= 3 * TIMER_NS && took_ns < 4 * TIMER_NS);
 }
 
+/* A port that goes down again and again leaves such proof behind, too. */
+static void no_proof_counts_where_the_way_is_silent(void **state)
+{
+	struct played p = played(ALL, ALL);
+
+	(void)state;
+	p.peer_stops = true;
+	for (p.enough = 1; p.enough < 4; p.enough++)
+		assert_int_equal(stall(&p), 0);
+}
+
 /* Of so many packets, each of which is lost like any other. */
 static unsigned found_by_mistake(unsigned lost, unsigned packets)
 {
@@ -177,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_way_that_loses_long_packets_alone_is_found_after_the_third_repetition),
 		cmocka_unit_test(with_other_proof_so_many_repetitions_are_enough),
+		cmocka_unit_test(no_proof_counts_where_the_way_is_silent),
 		cmocka_unit_test(plain_loss_is_no_such_way),
 		cmocka_unit_test(a_way_that_carries_nothing_is_none),
 		cmocka_unit_test(a_peer_that_is_stopped_has_none),
