@@ -91,8 +91,8 @@ static const char *const nccl_family_names[] = {
 /* The defaults are in default_text alone and are parsed like anything else. */
 static const struct param_row rows[] = {
 	{ { "TRIBUTARY_NET", "choice", "", "auto, tcp, verbs, off", "auto",
-	    "Transport that carries NCCL's traffic. auto: TCP where there is no active RDMA port, else NCCL's own "
-	    "transport. verbs: our own RDMA transport, on all hosts; TCP where it cannot be had. off: leave the "
+	    "Transport that carries NCCL's traffic. auto: NCCL's own where it would take RDMA, else "
+	    "TCP. verbs: our own RDMA transport, on all hosts; TCP where it cannot be had. off: leave the "
 	    "network to NCCL." },
 	  { KIND_CHOICE, FIELD(net), .choices = net_names } },
 	{ { "TRIBUTARY_DISABLE", "boolean", "", "0, 1", "0", "1: switch off everything that the plugin does." },
@@ -585,6 +585,14 @@ bool params_is_given(const struct params *params, size_t index)
 const char *params_origin(const struct params *params, size_t index)
 {
 	return params->from_nccl >> index & 1 ? rows[index].form.instead : rows[index].info.name;
+}
+
+const char *params_origin_of(const struct params *params, const char *name)
+{
+	for (size_t i = 0; i < params_count(); i++)
+		if (!strcmp(rows[i].info.name, name))
+			return params_origin(params, i);
+	return name;
 }
 
 int params_format(const struct params *params, size_t index, char *text, size_t text_bytes)

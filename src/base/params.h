@@ -111,6 +111,8 @@ void params_info(size_t index, struct param_info *ret);
 bool params_is_given(const struct params *params, size_t index);
 /* The variable that the value of row `index` came from: its own, or NCCL's in its place. */
 const char *params_origin(const struct params *params, size_t index);
+/* The same of the row that has this name. */
+const char *params_origin_of(const struct params *params, const char *name);
 /* The present value of row `index` as text, NUL-terminated; -ENOSPC when it does not fit. */
 int params_format(const struct params *params, size_t index, char *text, size_t text_bytes);
 

@@ -2,6 +2,7 @@
 #include "base/parse.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* isdigit() and strcasecmp() ask the locale, which belongs to the application. */
@@ -317,38 +318,58 @@ bool parse_list_next(const char **rest, char separator, const char **ret_item, s
 	return true;
 }
 
-static bool is_port(const char *text, size_t bytes, unsigned port)
-{
-	char number[16];
-	uint64_t value;
+enum { LIST_ITEMS_MAX = 32, LIST_NAME_BYTES = 63, LIST_NUMBERS = 3 };
 
-	if (bytes >= sizeof(number))
-		return false;
-	memcpy(number, text, bytes);
-	number[bytes] = '\0';
-	return parse_u64(number, 1, UINT8_MAX, &value) == 0 && value == port;
+/* ":PORT:RAIL:PLANE", each as atoi() reads it, or -1: not there. Returns what is behind the colons. */
+static void list_numbers(const char *text, size_t bytes, int ret[static LIST_NUMBERS])
+{
+	for (unsigned i = 0; i < LIST_NUMBERS; i++)
+		ret[i] = -1;
+	for (unsigned i = 0; i < LIST_NUMBERS && bytes; i++) {
+		const char *colon = memchr(text + 1, ':', bytes - 1);
+		size_t item_bytes = colon ? (size_t)(colon - text) : bytes;
+
+		if (item_bytes > 1)
+			ret[i] = (int)strtol(text + 1, NULL, 10); /* ends at the colon, comma or NUL */
+		text += item_bytes;
+		bytes -= item_bytes;
+	}
 }
 
-bool parse_list_wants(const char *list, const char *device, unsigned port)
+bool parse_list_finds(const char *list, const char *device, unsigned port, int *ret_rail, int *ret_plane)
 {
 	const bool but = list[0] == '^', whole = list[but] == '=';
 	const char *rest = list + but + whole, *item;
 	size_t bytes, device_bytes = strlen(device);
-	bool found = false, any = false;
+	unsigned items = 0;
 
-	while (parse_list_next(&rest, ',', &item, &bytes)) {
+	*ret_rail = *ret_plane = -1;
+	while (items < LIST_ITEMS_MAX && parse_list_next(&rest, ',', &item, &bytes)) {
 		const char *colon = memchr(item, ':', bytes);
 		size_t name_bytes = colon ? (size_t)(colon - item) : bytes;
+		int numbers[LIST_NUMBERS];
 
-		if (!name_bytes && !port)
+		if (!name_bytes)
 			continue;
-		any = true;
-		if (colon && port && !is_port(colon + 1, bytes - name_bytes - 1, port))
+		items++;
+		list_numbers(item + name_bytes, bytes - name_bytes, numbers);
+		if (name_bytes > LIST_NAME_BYTES)
+			name_bytes = LIST_NAME_BYTES;
+		if (name_bytes > device_bytes || memcmp(item, device, name_bytes) != 0 ||
+		    (whole && name_bytes != device_bytes) || (port && numbers[0] != -1 && numbers[0] != (int)port))
 			continue;
-		found |= name_bytes <= device_bytes && memcmp(item, device, name_bytes) == 0 &&
-			 (!whole || name_bytes == device_bytes);
+		*ret_rail = numbers[1];
+		*ret_plane = numbers[2];
+		return !but;
 	}
-	return !any || found != but;
+	return items ? but : !but;
+}
+
+bool parse_list_wants(const char *list, const char *device, unsigned port)
+{
+	int rail, plane;
+
+	return parse_list_finds(list, device, port, &rail, &plane);
 }
 
 void parse_trim(char *text)

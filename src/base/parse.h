@@ -56,9 +56,11 @@ bool parse_list_next(const char **rest, char separator, const char **ret_item, s
 /*
  * Whether this device is wanted, by a list as NCCL_IB_HCA and NCCL_SOCKET_IFNAME have it: "mlx5" (names that begin so),
  * "mlx5_0:2" (that port; `port` 0: whichever), "=mlx5_0" (whole names), "^mlx5_1" (all but), several with commas. An empty
- * list wants all.
+ * list wants all, "^" none. nccl: misc/utils.cc, parseStringList, matchIfList
  */
 bool parse_list_wants(const char *list, const char *device, unsigned port);
+/* Also its rail and plane, "mlx5_0:1:RAIL:PLANE"; -1: not given. */
+bool parse_list_finds(const char *list, const char *device, unsigned port, int *ret_rail, int *ret_plane);
 
 /* Without the spaces, tabs and newlines at its end, as files of sysfs have them. Writes NULs over them. */
 void parse_trim(char *text);

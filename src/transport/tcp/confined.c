@@ -26,14 +26,7 @@ const struct tcp_interface *tcp_confined_faster(const struct tcp_interface *at, 
 
 static bool is_nccls(const struct params *params)
 {
-	struct param_info info;
-
-	for (size_t i = 0; i < params_count(); i++) {
-		params_info(i, &info);
-		if (!strcmp(info.name, "TRIBUTARY_IF"))
-			return params_is_given(params, i) && params_origin(params, i) != info.name;
-	}
-	return false;
+	return strcmp(params_origin_of(params, "TRIBUTARY_IF"), "TRIBUTARY_IF") != 0;
 }
 
 bool tcp_confined(const struct params *params, const struct tcp_interface *at, size_t count,

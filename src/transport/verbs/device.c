@@ -115,14 +115,15 @@ static bool port_fill(const struct verbs_api *api, const char *root, const struc
 	port->lid = attr.lid;
 	port->mtu = attr.active_mtu;
 	if (!take_gid(api, root, params, port, &attr)) {
-		diag_set(diag, 0, 0, "RDMA device %s has no usable address on port %u (TRIBUTARY_GID_INDEX)",
-			 card->name, number);
+		diag_set(diag, 0, 0, "RDMA device %s has no usable address on port %u (%s)", card->name, number,
+			 params_origin_of(params, "TRIBUTARY_GID_INDEX"));
 		return false;
 	}
 	if (card->attr.phys_port_cnt > 1)
 		snprintf(port->name, sizeof(port->name), "%s:%u", card->name, number);
 	else
 		snprintf(port->name, sizeof(port->name), "%s", card->name);
+	(void)parse_list_finds(params->hca, card->name, number, &port->rail, &port->plane);
 	verbs_facts_place(root, card->name, port->netdev, &port->place);
 	port->guid = guid_of(card);
 	port->speed_Bps = port->place.speed_Bps;
@@ -222,7 +223,8 @@ static int add_card(const struct verbs_api *api, const char *root, const struct 
 	int r;
 
 	if (!card_is_wanted(params, api->get_device_name(device))) {
-		diag_set(diag, 0, 0, "TRIBUTARY_HCA=%.100s leaves out every RDMA device", params->hca);
+		diag_set(diag, 0, 0, "%s=%.100s leaves out every RDMA device",
+			 params_origin_of(params, "TRIBUTARY_HCA"), params->hca);
 		return 0;
 	}
 	/* InfiniBand and RoCE: others have no such queue pairs (EFA), or neither these addresses nor notices (iWARP). */

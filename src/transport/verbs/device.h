@@ -54,6 +54,7 @@ struct verbs_port {
 	char name[VERBS_NAME_BYTES]; /* "mlx5_0", or "mlx5_0:2" for a port that is not the only one */
 	char netdev[IFNAMSIZ];       /* of the address; "" on InfiniBand */
 	struct verbs_place place;
+	int rail, plane; /* as the user gave them, "mlx5_0:1:RAIL:PLANE"; or -1 */
 	uint64_t guid, speed_Bps;
 	enum ibv_mtu mtu;
 	uint16_t lid;

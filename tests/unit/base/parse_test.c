@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/parse.h"
+#include "base/random.h"
+#include "support/runtime.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -374,6 +376,86 @@ static void a_slip_is_near_or_the_beginning(void **state)
 	assert_int_equal(parse_slip("json", "jobs"), PARSE_NO_SLIP);
 }
 
+static void lists_of_devices_are_as_nccl_has_them(void **state)
+{
+	static const struct {
+		const char *list, *device;
+		unsigned port;
+		bool wanted;
+	} cases[] = {
+		{ "", "mlx5_0", 1, true },           { "mlx5", "mlx5_0", 1, true },
+		{ "mlx5_1", "mlx5_10", 1, true },    { "=mlx5_1", "mlx5_10", 1, false },
+		{ "=mlx5_1", "mlx5_1", 2, true },    { "mlx5_0:2", "mlx5_0", 1, false },
+		{ "mlx5_0:2", "mlx5_0", 2, true },   { "bnxt,mlx5_3", "mlx5_3", 1, true },
+		{ "bnxt,mlx4", "mlx5_3", 1, false }, { "^mlx5_0", "mlx5_0", 1, false },
+		{ "^mlx5_0", "mlx5_1", 1, true },    { "^=mlx5_1", "mlx5_10", 1, true },
+		{ "^mlx5_0:1", "mlx5_0", 2, true },  { "mlx5_0:x", "mlx5_0", 1, false },
+		{ "^", "mlx5_0", 1, false },         { "mlx5_0:0", "mlx5_0", 1, false },
+		{ ",,", "mlx5_0", 1, true },         { "=", "mlx5_0", 1, true },
+		{ "=^mlx5_0", "mlx5_0", 1, false },  { ":1", "mlx5_0", 2, true },
+		{ "mlx5_0:", "mlx5_0", 2, true },    { "mlx5_0:-1", "mlx5_0", 2, true },
+		{ "mlx5_0:2", "mlx5_0", 0, true },   { "mlx5_0::3", "mlx5_0", 2, true },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (parse_list_wants(cases[i].list, cases[i].device, cases[i].port) != cases[i].wanted)
+			fail_msg("\"%s\", %s port %u", cases[i].list, cases[i].device, cases[i].port);
+}
+
+static const char *pick(uint64_t *random, const char *const *from, size_t count)
+{
+	return from[random_below(random, count)];
+}
+
+/* Lists are written from items, whose meaning is known without reading them. */
+static void drawn_lists_mean_what_they_were_written_from(void **state)
+{
+	static const char *const names[] = { "mlx5", "mlx5_0", "mlx5_1", "bnxt", "m", "" };
+	static const char *const devices[] = { "mlx5_0", "mlx5_1", "mlx5_10", "bnxt_re0" };
+	static const struct {
+		const char *text;
+		int number;
+	} numbers[] = { { "", -1 }, { "0", 0 }, { "1", 1 }, { "2", 2 }, { " 2", 2 }, { "x", 0 }, { "2x", 2 }, { "-1", -1 } };
+	uint64_t random = runtime_seed();
+
+	(void)state;
+	for (unsigned i = 0; i < 10000; i++) {
+		const bool but = random_below(&random, 2), whole = random_below(&random, 2);
+		const char *device = pick(&random, devices, 4);
+		const unsigned port = 1 + (unsigned)random_below(&random, 2);
+		int rail = -1, plane = -1, found_rail, found_plane;
+		bool any = false, found = false;
+		char list[512];
+		size_t used = (size_t)snprintf(list, sizeof(list), "%s%s", but ? "^" : "", whole ? "=" : "");
+
+		for (uint64_t items = random_below(&random, 5); items; items--) {
+			const char *name = pick(&random, names, 6);
+			int value[3] = { -1, -1, -1 };
+
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s", name);
+			for (uint64_t k = 0, given = random_below(&random, 5); k < given; k++) {
+				const size_t which = random_below(&random, 8);
+
+				used += (size_t)snprintf(list + used, sizeof(list) - used, ":%s", numbers[which].text);
+				if (k < 3)
+					value[k] = numbers[which].number;
+			}
+			used += (size_t)snprintf(list + used, sizeof(list) - used, ",");
+			any |= name[0] != '\0';
+			if (found || !name[0] || (value[0] != -1 && value[0] != (int)port) ||
+			    (whole ? strcmp(name, device) != 0 : strncmp(name, device, strlen(name)) != 0))
+				continue;
+			found = true;
+			rail = value[1];
+			plane = value[2];
+		}
+		if (parse_list_finds(list, device, port, &found_rail, &found_plane) != ((found || !any) != but) ||
+		    found_rail != rail || found_plane != plane)
+			fail_msg("\"%s\", %s port %u", list, device, port);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -388,10 +470,13 @@ int main(void)
 		cmocka_unit_test(range_is_low_to_high),
 		cmocka_unit_test(bool_has_four_pairs_of_words),
 		cmocka_unit_test(list_gives_items_and_passes_over_empty_ones),
+		cmocka_unit_test(lists_of_devices_are_as_nccl_has_them),
+		cmocka_unit_test(drawn_lists_mean_what_they_were_written_from),
 		cmocka_unit_test(trim_takes_white_space_off_the_end),
 		cmocka_unit_test(distance_counts_edits_up_to_its_limit),
 		cmocka_unit_test(a_slip_is_near_or_the_beginning),
 	};
 
+	runtime_start("parse_test", 60);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

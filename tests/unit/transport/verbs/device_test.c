@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "base/parse.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/tcp/fake_sysfs.h"
 #include "unit/transport/verbs/fake_verbs.h"
@@ -22,30 +21,6 @@
 #define NIC "pci0000:80/0000:80:01.0/0000:81:00.1"
 
 /* ---- names and addresses ---- */
-
-static void lists_of_devices_are_as_nccl_has_them(void **state)
-{
-	static const struct {
-		const char *list, *device;
-		unsigned port;
-		bool wanted;
-	} cases[] = {
-		{ "", "mlx5_0", 1, true },           { "mlx5", "mlx5_0", 1, true },
-		{ "mlx5_1", "mlx5_10", 1, true },    { "=mlx5_1", "mlx5_10", 1, false },
-		{ "=mlx5_1", "mlx5_1", 2, true },    { "mlx5_0:2", "mlx5_0", 1, false },
-		{ "mlx5_0:2", "mlx5_0", 2, true },   { "bnxt,mlx5_3", "mlx5_3", 1, true },
-		{ "bnxt,mlx4", "mlx5_3", 1, false }, { "^mlx5_0", "mlx5_0", 1, false },
-		{ "^mlx5_0", "mlx5_1", 1, true },    { "^=mlx5_1", "mlx5_10", 1, true },
-		{ "^mlx5_0:1", "mlx5_0", 2, true },  { "mlx5_0:x", "mlx5_0", 1, false },
-		{ "^", "mlx5_0", 1, true },          { "mlx5_0:0", "mlx5_0", 1, false },
-		{ ",,", "mlx5_0", 1, true },
-	};
-
-	(void)state;
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (parse_list_wants(cases[i].list, cases[i].device, cases[i].port) != cases[i].wanted)
-			fail_msg("\"%s\", %s port %u", cases[i].list, cases[i].device, cases[i].port);
-}
 
 static void the_best_address_is_roce_2_with_ipv4(void **state)
 {
@@ -289,6 +264,44 @@ static void every_reason_for_none_is_said(void **state)
 	none(api, root, "", FAKE_VERBS_GIDS, "no usable address");
 }
 
+static void load(struct opened *opened, const char *variable, const char *value)
+{
+	const struct params_source source = params_from_environment();
+
+	setenv(variable, value, 1);
+	params_load(&source, NULL, NULL, &opened->params);
+	unsetenv(variable);
+	opened->params.gid_index = 1;
+}
+
+static void the_user_reads_of_the_variable_that_he_set(void **state)
+{
+	const char *root = ((struct fake_sysfs *)*state)->tree.root;
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+	struct opened opened;
+
+	load(&opened, "NCCL_IB_HCA", "mlx5:1:2");
+	open_with(&opened, api, root);
+	assert_string_equal(opened.diag.text, "NCCL_IB_HCA=mlx5:1:2 leaves out every RDMA device");
+	close_and_check(&opened);
+}
+
+static void rails_and_planes_are_as_the_user_has_them(void **state)
+{
+	const char *root = ((struct fake_sysfs *)*state)->tree.root;
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 2 });
+	struct opened opened;
+
+	load(&opened, "NCCL_IB_HCA", "=fake1:1:5:7,fake0:1");
+	open_with(&opened, api, root);
+	assert_int_equal(opened.devices.port_count, 2);
+	assert_int_equal(opened.devices.ports[0].rail, -1);
+	assert_int_equal(opened.devices.ports[0].plane, -1);
+	assert_int_equal(opened.devices.ports[1].rail, 5);
+	assert_int_equal(opened.devices.ports[1].plane, 7);
+	close_and_check(&opened);
+}
+
 /* Cards of another kind have ports that are active, and no queue pairs as ours. */
 static void only_infiniband_and_roce_are_used(void **state)
 {
@@ -512,7 +525,6 @@ static void the_real_library_has_all_that_is_called(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists_of_devices_are_as_nccl_has_them),
 		cmocka_unit_test(the_best_address_is_roce_2_with_ipv4),
 		TREE_TEST(a_card_says_where_it_is),
 		TREE_TEST(a_software_device_is_where_its_interface_is),
@@ -521,6 +533,8 @@ int main(void)
 		TREE_TEST(an_interface_chooses_its_address),
 		TREE_TEST(the_parameters_choose_device_and_address),
 		TREE_TEST(every_reason_for_none_is_said),
+		TREE_TEST(the_user_reads_of_the_variable_that_he_set),
+		TREE_TEST(rails_and_planes_are_as_the_user_has_them),
 		TREE_TEST(only_infiniband_and_roce_are_used),
 		cmocka_unit_test(a_transport_without_devices_says_so),
 		cmocka_unit_test(ports_go_down_and_come_back),
