@@ -10,6 +10,7 @@
 #include "cluster/file.h"
 #include "command/json.h"
 #include "command/term.h"
+#include "plugin/choose.h"
 #include "plugin/steer/settings.h"
 #include "profile/fingerprint.h"
 #include "profile/profile.h"
@@ -19,7 +20,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,22 +141,13 @@ static void note_topology(struct env *env)
 			 "no channels");
 }
 
-/* NCCL's own RDMA transport has the network then (TRIBUTARY_NET=auto), and the plugin offers no collnet. */
-static bool has_active_rdma_port(void)
+/* NCCL's own RDMA transport has the network then, and the plugin offers no collnet. */
+static bool is_left_to_nccl(const struct params *params)
 {
-	glob_t found = { 0 };
-	bool is_active = false;
+	struct plugin_choice choice;
 
-	if (glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &found))
-		return false;
-	for (size_t i = 0; i < found.gl_pathc && !is_active; i++) {
-		char state[32];
-
-		is_active = !text_file_value(AT_FDCWD, found.gl_pathv[i], state, sizeof(state)) &&
-			    !strcmp(state, "4: ACTIVE");
-	}
-	globfree(&found);
-	return is_active;
+	plugin_choose(params, &plugin_rdma_here, &choice);
+	return !choice.ours;
 }
 
 /* What this host's interfaces move together, where the cluster file has no rates of hosts. */
@@ -257,7 +248,7 @@ static bool wants_collnet(const struct params *params, const char *wish, struct 
 		why = "the tuner that knows where it pays is not in use";
 	else if (params->net == NET_CHOICE_VERBS)
 		why = "it would switch GPUDirect RDMA off, which TRIBUTARY_NET=verbs may have";
-	else if (params->net == NET_CHOICE_AUTO && has_active_rdma_port())
+	else if (is_left_to_nccl(params))
 		why = "NCCL's own RDMA transport carries the network";
 	else
 		return promises_gain(params, env);

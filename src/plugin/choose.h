@@ -1,35 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Selects the transport of the process: TCP, RDMA, or NCCL's own. Decided once per process, from the parameters and from the
- * RDMA ports of the host. Reads sysfs; any thread.
+ * RDMA ports that NCCL's own transport would use. Any thread.
  */
 #ifndef TRIBUTARY_PLUGIN_CHOOSE_H
 #define TRIBUTARY_PLUGIN_CHOOSE_H
 
 #include <stdbool.h>
 
+struct diag;
 struct params;
+struct verbs_api;
 
 enum { PLUGIN_PORTS_MAX = 16 };
 
-#define PLUGIN_RDMA_ROOT "/sys/class/infiniband"
-
-struct plugin_choice {
-	bool ours;             /* false: every communicator is declined, so that NCCL uses its own transport */
-	bool wants_verbs;      /* ours, and RDMA was asked for by name */
-	char reason[256];      /* why it is left to NCCL, a clause; "" when ours */
-	unsigned active_ports; /* RDMA ports of the host; 0 also if nobody looked */
+/*
+ * The ports that NCCL's own InfiniBand would use, by its steps: NCCL_IB_DISABLE, libibverbs, the devices that it lists and
+ * opens, active ports, NCCL_IB_HCA. nccl: transport/net_ib/init.cc
+ */
+struct plugin_rdma {
+	unsigned count; /* those beyond PLUGIN_PORTS_MAX, too */
 	struct plugin_port {
 		char device[64];
 		unsigned number;
 		char bus_id[24];   /* of the card; "": not known */
-	} ports[PLUGIN_PORTS_MAX]; /* the first of them, in no order */
+	} ports[PLUGIN_PORTS_MAX]; /* in libibverbs's order */
+};
+
+/* Where to look. */
+struct plugin_rdma_source {
+	const char *root; /* a folder laid out as /sys/class/infiniband; where it has no device nothing is loaded or opened */
+	const struct verbs_api *(*open)(struct diag *diag); /* NULL from it: there is no such library */
+};
+extern const struct plugin_rdma_source plugin_rdma_here;
+
+struct plugin_choice {
+	bool ours;        /* false: every communicator is declined, so that NCCL uses its own transport */
+	bool wants_verbs; /* ours, and RDMA was asked for by name */
+	char reason[256]; /* why it is left to NCCL, or what is left unused; a clause; "": nothing is to be said */
+	bool looked;      /* rdma is known */
+	struct plugin_rdma rdma;
 };
 
 /*
- * nccl_net: the user's NCCL_NET, or NULL; one that names this plugin leaves NCCL no other network. rdma_root: a folder laid
- * out as PLUGIN_RDMA_ROOT; one that does not exist means no RDMA. Never fails.
+ * Reads NCCL_NET, NCCL_IB_DISABLE and NCCL_IB_HCA; an NCCL_NET that names this plugin leaves NCCL no other network. Devices are
+ * opened only where that decides, and closed at once. Never fails.
  */
-void plugin_choose(const struct params *params, const char *nccl_net, const char *rdma_root, struct plugin_choice *ret);
+void plugin_choose(const struct params *params, const struct plugin_rdma_source *from, struct plugin_choice *ret);
+void plugin_rdma_look(const struct plugin_rdma_source *from, struct plugin_rdma *ret);
 
 #endif

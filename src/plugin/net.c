@@ -25,7 +25,7 @@ _Static_assert((int)NCCL_MAX_REQUESTS == (int)TRANSPORT_MAX_REQUESTS, "requests 
 _Static_assert(NCCL_MAX_MESSAGE_BYTES == TRANSPORT_MAX_MESSAGE_BYTES, "the longest message");
 
 /* Devices in the line are the ones that NCCL is shown; a process has few. */
-static void say_what_is_used(void)
+static void say_devices(void)
 {
 	struct plugin_net_properties devices[PLUGIN_MAX_DEVICES];
 	char text[PLUGIN_REPORT_BYTES];
@@ -41,11 +41,16 @@ static void say_what_is_used(void)
 	log_info(LOG_INIT, "%s", text);
 }
 
-static void say_it_is_left(void)
+static void say_what_is_used(void)
 {
+	const struct plugin_choice *choice = plugin_state_choice();
 	char text[PLUGIN_REPORT_BYTES];
 
-	plugin_report_left(plugin_state_choice(), text);
+	if (choice->ours)
+		say_devices();
+	if (!choice->reason[0])
+		return;
+	plugin_report_reason(choice, text);
 	log_info(LOG_INIT, "%s", text);
 }
 
@@ -62,10 +67,8 @@ enum nccl_result plugin_net_init_process(nccl_debug_logger *logger)
 		r = 0; /* a failed init would make NCCL warn; no devices is its way to be told */
 	if (r == 0)
 		steer_begin_process();
-	if (r == 0 && plugin_state_choice()->ours)
+	if (r == 0)
 		say_what_is_used();
-	else if (r == 0)
-		say_it_is_left();
 	log_flush();
 	errno = saved_errno;
 	return plugin_result(r);
@@ -110,10 +113,8 @@ enum nccl_result plugin_net_init(uint64_t comm_id, int traffic_class, nccl_debug
 		context->holds_transport = true;
 	}
 	steer_begin(comm_id);
-	if (plugin_state_choice()->ours) {
-		say_what_is_used();
-	} else {
-		say_it_is_left();
+	say_what_is_used();
+	if (!plugin_state_choice()->ours) {
 		/*
 		 * NCCL declines the communicator with getProperties, finalizes, keeps the pointer, and NCCL 2.28's own
 		 * InfiniBand frees it once more when it cannot start either: so there is none.

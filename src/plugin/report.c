@@ -84,7 +84,7 @@ void plugin_report_line(const char *transport, const struct params *params, int 
 	append_settings(&line, params);
 }
 
-void plugin_report_left(const struct plugin_choice *choice, char text[static PLUGIN_REPORT_BYTES])
+void plugin_report_reason(const struct plugin_choice *choice, char text[static PLUGIN_REPORT_BYTES])
 {
 	struct plugin_report line = { .text = text };
 

@@ -29,6 +29,6 @@ void plugin_report_add_speed(struct plugin_report *line, uint64_t speed_Bps);
 void plugin_report_line(const char *transport, const struct params *params, int device_count,
 			const struct plugin_net_properties *devices, char text[static PLUGIN_REPORT_BYTES]);
 /* "Tributary 0.1.0: <reason>". */
-void plugin_report_left(const struct plugin_choice *choice, char text[static PLUGIN_REPORT_BYTES]);
+void plugin_report_reason(const struct plugin_choice *choice, char text[static PLUGIN_REPORT_BYTES]);
 
 #endif

@@ -21,7 +21,7 @@ static struct {
 	pthread_mutex_t lock; /* guards all that is not atomic; loaded parameters are not written again */
 	const struct transport_ops *ops;
 	bool ops_are_given; /* by a test */
-	const char *rdma_root;
+	const struct plugin_rdma_source *rdma;
 	atomic_bool loaded; /* params and choice may be read */
 	struct params params;
 	struct plugin_choice choice;
@@ -40,7 +40,7 @@ static struct {
 } state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.ops = &transport_tcp,
-	.rdma_root = PLUGIN_RDMA_ROOT,
+	.rdma = &plugin_rdma_here,
 };
 
 /* Of its own, for it is held while queued lines are written: who comes as the last one goes must not lose the sink. */
@@ -76,7 +76,7 @@ void plugin_state_load(void)
 		plugin_fork_arm(&plugin_fork);
 		source = params_from_environment();
 		params_load(&source, complain, NULL, &state.params);
-		plugin_choose(&state.params, getenv("NCCL_NET"), state.rdma_root, &state.choice);
+		plugin_choose(&state.params, state.rdma, &state.choice);
 		if (state.choice.wants_verbs && !state.ops_are_given)
 			choose_verbs_locked();
 		atomic_store_explicit(&state.loaded, true, memory_order_release);
@@ -114,6 +114,16 @@ void plugin_state_tell_tuning(uint64_t number)
 const struct plugin_choice *plugin_state_choice(void)
 {
 	return &state.choice;
+}
+
+const struct plugin_rdma *plugin_state_rdma(void)
+{
+	pthread_mutex_lock(&state.lock);
+	if (!state.choice.looked)
+		plugin_rdma_look(state.rdma, &state.choice.rdma);
+	state.choice.looked = true;
+	pthread_mutex_unlock(&state.lock);
+	return &state.choice.rdma;
 }
 
 const struct transport_ops *plugin_state_ops(void)
@@ -384,7 +394,7 @@ int plugin_state_join(int count, const int *members, int *ret_device)
 	return r;
 }
 
-void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
+void plugin_state_reset(const struct transport_ops *ops, const struct plugin_rdma_source *rdma)
 {
 	pthread_mutex_lock(&state.lock);
 	if (state.held_for_good) {
@@ -400,7 +410,7 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 	plugin_fork_disarm(&plugin_fork);
 	state.ops = ops ? ops : &transport_tcp;
 	state.ops_are_given = ops != NULL;
-	state.rdma_root = rdma_root ? rdma_root : PLUGIN_RDMA_ROOT;
+	state.rdma = rdma ? rdma : &plugin_rdma_here;
 	atomic_store_explicit(&state.loaded, false, memory_order_relaxed);
 	pthread_mutex_unlock(&state.lock);
 }

@@ -36,6 +36,8 @@ const struct params *plugin_state_params(void);
 /* Sets params.tuning_told, before this process listens. */
 void plugin_state_tell_tuning(uint64_t number);
 const struct plugin_choice *plugin_state_choice(void);
+/* Looked for the first time that somebody asks, unless the choice did. */
+const struct plugin_rdma *plugin_state_rdma(void);
 const struct transport_ops *plugin_state_ops(void);
 
 /* Takes hold of the transport, opening it if need be. -ENODEV: the network is left to NCCL. */
@@ -69,10 +71,10 @@ int plugin_state_served(int device);
 int plugin_state_join(int count, const int *members, int *ret_device);
 
 /*
- * Only for tests, before the first use or with nothing held: another transport (NULL: TCP), another folder of RDMA
- * devices (NULL: the real one, kept by reference); everything is forgotten, the parameters too.
+ * Only for tests, before the first use or with nothing held: another transport (NULL: TCP), other RDMA devices
+ * (NULL: the real ones; kept by reference); everything is forgotten, the parameters too.
  */
-void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root);
+void plugin_state_reset(const struct transport_ops *ops, const struct plugin_rdma_source *rdma);
 /* Only for tests: how many hold the transport, and the engine. */
 unsigned plugin_state_holders(void);
 unsigned plugin_state_engine_holders(void);

@@ -221,7 +221,7 @@ static json_t *facts(struct check_worker *worker, const char *nonce, json_int_t 
 	plugin = plugin_facts("NCCL_NET_PLUGIN", "libnccl-net-tributary.so", "ncclNetPlugin_v8");
 	(void)gethostname(host, sizeof(host) - 1);
 	params_load(&source, complain, complaints, &worker->params);
-	plugin_choose(&worker->params, getenv("NCCL_NET"), PLUGIN_RDMA_ROOT, &choice);
+	plugin_choose(&worker->params, &plugin_rdma_here, &choice);
 	if (worker->params.port_high)
 		snprintf(ports, sizeof(ports), "%u-%u", worker->params.port_low, worker->params.port_high);
 	list = interfaces(worker, nonce, number, error);

@@ -2,11 +2,8 @@
 #include "plugin/steer/nets.h"
 
 #include "base/clock.h"
-#include "base/parse.h"
 #include "plugin/state.h"
 #include "transport/transport.h"
-#include "transport/verbs/api.h"
-#include "transport/verbs/facts.h"
 
 #include <ifaddrs.h>
 #include <stdio.h>
@@ -44,45 +41,6 @@ static void know_sockets(struct steer_nets *nets)
 		memcpy(nets->at[i].name, names[i], IFNAMSIZ);
 }
 
-/* Those that NCCL_IB_HCA leaves, in no order. False: more than can be told apart here. */
-static bool take_ports(const struct plugin_choice *choice, struct steer_nets *nets)
-{
-	const char *hca = getenv("NCCL_IB_HCA");
-
-	if (choice->active_ports > PLUGIN_PORTS_MAX)
-		return false;
-	for (unsigned i = 0; i < choice->active_ports; i++) {
-		const struct plugin_port *port = &choice->ports[i];
-
-		if (!parse_list_wants(hca ? hca : "", port->device, port->number))
-			continue;
-		snprintf(nets->at[nets->count].name, sizeof(nets->at[0].name), "%.63s", port->device);
-		snprintf(nets->at[nets->count].bus_id, sizeof(nets->at[0].bus_id), "%.23s", port->bus_id);
-		nets->count++;
-	}
-	return true;
-}
-
-/* What libibverbs lists, in its order, and this process may open. */
-static size_t list_devices(char (*ret)[TOPOLOGY_NAME_BYTES], size_t room)
-{
-	struct diag diag;
-	const struct verbs_api *api = verbs_api_open(&diag);
-	struct ibv_device **list = api ? api->get_device_list(NULL) : NULL;
-	size_t count = 0;
-
-	for (size_t i = 0; list && list[i] && count < room; i++) {
-		char path[64 + sizeof(list[i]->dev_name)];
-
-		snprintf(path, sizeof(path), "/dev/infiniband/%s", list[i]->dev_name);
-		if (access(path, R_OK | W_OK) == 0)
-			snprintf(ret[count++], sizeof(ret[0]), "%.63s", api->get_device_name(list[i]));
-	}
-	if (list)
-		api->free_device_list(list);
-	return count;
-}
-
 /* NCCL joins what is on one bus: ports of one card, and virtual functions. */
 static bool is_behind(const char *bus_id, const char *before)
 {
@@ -91,22 +49,12 @@ static bool is_behind(const char *bus_id, const char *before)
 	return device && strcmp(bus_id, before) > 0 && strncmp(bus_id, before, (size_t)(device - bus_id)) != 0;
 }
 
-const char *steer_nets_order(const char (*listed)[TOPOLOGY_NAME_BYTES], size_t listed_count, struct steer_nets *nets)
+const char *steer_nets_order(const struct steer_nets *nets)
 {
-	size_t done = 0;
-
-	for (size_t i = 0; i < listed_count; i++)
-		for (size_t k = done; k < nets->count; k++) {
-			const struct steer_net kept = nets->at[k];
-
-			if (strcmp(kept.name, listed[i]) != 0)
-				continue;
-			if (!kept.bus_id[0] || (done && !is_behind(kept.bus_id, nets->at[done - 1].bus_id)))
-				return "how NCCL numbers its own devices is not known";
-			nets->at[k] = nets->at[done];
-			nets->at[done++] = kept;
-		}
-	return done == nets->count ? NULL : "not all of the active RDMA ports can be opened here";
+	for (size_t i = 1; i < nets->count; i++)
+		if (!nets->at[0].bus_id[0] || !is_behind(nets->at[i].bus_id, nets->at[i - 1].bus_id))
+			return "how NCCL numbers its own devices is not known";
+	return NULL;
 }
 
 /*
@@ -114,60 +62,49 @@ const char *steer_nets_order(const char (*listed)[TOPOLOGY_NAME_BYTES], size_t l
  * later). Where these are the same, and no two ports would be joined, so are the numbers.
  * nccl: transport/net_ib.cc, transport/net_ib/init.cc
  */
-static void know_rdma(const struct plugin_choice *choice, struct steer_nets *nets)
+static void know_rdma(const struct plugin_rdma *rdma, struct steer_nets *nets)
 {
 	_Static_assert((int)PLUGIN_PORTS_MAX == (int)PLAN_NICS_MAX, "each has a place in nets");
-	char listed[2 * PLAN_NICS_MAX][TOPOLOGY_NAME_BYTES];
-	const char *why = NULL;
+	const char *why = rdma->count > PLUGIN_PORTS_MAX ? "it has more RDMA ports than can be told apart here" : NULL;
 
-	if (!take_ports(choice, nets))
-		why = "how NCCL numbers its own devices is not known";
-	else if (!nets->count)
-		know_sockets(nets);
-	else if (nets->count > 1)
-		why = steer_nets_order(listed, list_devices(listed, 2 * PLAN_NICS_MAX), nets);
+	for (unsigned i = 0; !why && i < rdma->count; i++) {
+		snprintf(nets->at[i].name, sizeof(nets->at[0].name), "%s", rdma->ports[i].device);
+		snprintf(nets->at[i].bus_id, sizeof(nets->at[0].bus_id), "%s", rdma->ports[i].bus_id);
+		nets->count++;
+	}
+	if (!why)
+		why = steer_nets_order(nets);
 	if (!why)
 		return;
 	nets->count = 0;
 	say_why(nets, why);
 }
 
-/* Names and ports alone; NCCL 2.30 takes rails and planes there, too. */
-static bool is_plain(const char *hca)
-{
-	for (const char *colon = strchr(hca, ':'); colon; colon = strchr(colon + 1, ':'))
-		if (colon[1 + strcspn(colon + 1, ":,")] == ':')
-			return false;
-	return true;
-}
-
 /* Its settings can hide or join devices. */
 static void know_nccls(struct steer_nets *nets)
 {
-	static const char *const settings[] = { "NCCL_IB_DISABLE",      "NCCL_NET",
-						"NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE",
-						"NCCL_IB_DATA_DIRECT",  "NCCL_IB_HCA" };
-	const char *plugins = getenv("NCCL_NET_PLUGIN"), *no_ib = getenv("NCCL_IB_DISABLE");
-	const struct plugin_choice *choice = plugin_state_choice();
+	static const char *const settings[] = { "NCCL_NET", "NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE",
+						"NCCL_IB_DATA_DIRECT" };
+	const char *plugins = getenv("NCCL_NET_PLUGIN");
+	const struct plugin_rdma *rdma;
 
 	if (plugins && strchr(plugins, ',')) {
 		say_why(nets, "which of the NCCL_NET_PLUGINs NCCL takes is not known");
 		return;
 	}
-	if (!getenv("NCCL_NET") && (!choice->active_ports || (no_ib && !strcmp(no_ib, "1")))) {
+	rdma = plugin_state_rdma();
+	if (!getenv("NCCL_NET") && !rdma->count) {
 		know_sockets(nets);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-		const char *value = getenv(settings[i]);
-
-		if (!value || (!strcmp(settings[i], "NCCL_IB_HCA") && is_plain(value)))
+		if (!getenv(settings[i]))
 			continue;
 		snprintf(nets->why, sizeof(nets->why), "how NCCL numbers its devices under %s is not known: unset it",
 			 settings[i]);
 		return;
 	}
-	know_rdma(choice, nets);
+	know_rdma(rdma, nets);
 }
 
 void steer_nets_know(struct steer_nets *nets)

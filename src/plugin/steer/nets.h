@@ -14,11 +14,8 @@ void steer_nets_know(struct steer_nets *ret);
 /* NCCL's number of each NIC of the request: the device's own, or that of the joined device that holds it. */
 void steer_nets_devices(const struct steer_machine *machine, const struct steer_nets *nets,
 			const struct plan_request *request, int ret[PLAN_NICS_MAX]);
-/*
- * Puts the RDMA ports in *nets into the order of NCCL's numbers; else why it is not known, a clause. listed: the devices that
- * libibverbs lists and this process may open, in its order. Pure.
- */
-const char *steer_nets_order(const char (*listed)[TOPOLOGY_NAME_BYTES], size_t listed_count, struct steer_nets *nets);
+/* Why the order of these RDMA ports, libibverbs's, need not be that of NCCL's numbers, a clause; NULL: it is. Pure. */
+const char *steer_nets_order(const struct steer_nets *nets);
 /*
  * The interfaces that NCCL's own sockets have as devices 0 and on; else why they are not known, a clause. list: getifaddrs'.
  * ret: PLAN_NICS_MAX of them. Pure.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Who carries: NCCL over RDMA where it would, else Tributary. */
 #include "plugin/choose.h"
 
 #include <setjmp.h>
@@ -9,99 +10,126 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/params.h"
-#include "unit/transport/tcp/fake_sysfs.h"
+#include "unit/plugin/fake_rdma.h"
 
-static struct plugin_choice choose_with(struct fake_sysfs *fake, enum net_choice net, bool disable,
-					const char *nccl_net)
+enum { INFINIBAND = IBV_LINK_LAYER_INFINIBAND, ETHERNET = IBV_LINK_LAYER_ETHERNET };
+
+static struct plugin_choice choose_with(enum net_choice net, bool disable, const char *nccl_net)
 {
 	struct plugin_choice choice;
 	struct params params;
-	char root[128];
 
 	params_defaults(&params);
 	params.net = net;
 	params.disable = disable;
-	snprintf(root, sizeof(root), "%s/class/infiniband", fake->tree.root);
+	if (nccl_net)
+		setenv("NCCL_NET", nccl_net, 1);
 	errno = EXDEV;
-	plugin_choose(&params, nccl_net, root, &choice);
+	plugin_choose(&params, fake_rdma(), &choice);
 	assert_int_equal(errno, EXDEV);
+	unsetenv("NCCL_NET");
 	return choice;
 }
 
-static struct plugin_choice choose(struct fake_sysfs *fake, enum net_choice net, bool disable)
+static struct plugin_choice choose(enum net_choice net)
 {
-	return choose_with(fake, net, disable, NULL);
+	return choose_with(net, false, NULL);
 }
 
-static void rdma_port(struct fake_sysfs *fake, const char *device, int port, const char *port_state, const char *layer)
+static bool is_ours_with(const char *variable, const char *value)
 {
-	char path[128];
+	struct plugin_choice choice;
 
-	snprintf(path, sizeof(path), "class/infiniband/%s/ports/%d/state", device, port);
-	tree_text(&fake->tree, path, port_state);
-	snprintf(path, sizeof(path), "class/infiniband/%s/ports/%d/link_layer", device, port);
-	tree_text(&fake->tree, path, layer);
+	setenv(variable, value, 1);
+	choice = choose(NET_CHOICE_AUTO);
+	unsetenv(variable);
+	return choice.ours;
 }
 
 static void auto_is_ours_without_rdma(void **state)
 {
-	struct plugin_choice choice = choose(*state, NET_CHOICE_AUTO, false);
+	struct plugin_choice choice = choose(NET_CHOICE_AUTO);
 
-	assert_true(choice.ours);
-	assert_false(choice.wants_verbs);
+	(void)state;
+	assert_true(choice.ours && !choice.wants_verbs);
 	assert_string_equal(choice.reason, "");
 }
 
 static void auto_is_ours_where_no_port_is_active(void **state)
 {
-	rdma_port(*state, "mlx5_0", 1, "1: DOWN\n", "Ethernet\n");
-	rdma_port(*state, "mlx5_1", 1, "5: ACTIVE_DEFER\n", "InfiniBand\n");
-	rdma_port(*state, "usnic_0", 1, "4: ACTIVE\n", "Unspecified\n");
-	tree_text(&((struct fake_sysfs *)*state)->tree, "class/infiniband/broken_0/ports/1/state", "");
-	tree_text(&((struct fake_sysfs *)*state)->tree, "class/infiniband/broken_1/node_type", "1: CA\n");
-	assert_true(choose(*state, NET_CHOICE_AUTO, false).ours);
+	fake_rdma_port(*state, "mlx5_0", 1, IBV_PORT_DOWN, ETHERNET);
+	fake_rdma_port(*state, "mlx5_1", 1, IBV_PORT_ACTIVE_DEFER, INFINIBAND);
+	fake_rdma_port(*state, "usnic_0", 1, IBV_PORT_ACTIVE, IBV_LINK_LAYER_UNSPECIFIED);
+	assert_true(choose(NET_CHOICE_AUTO).ours);
+	assert_int_equal(fake_rdma_opened(), 3);
 }
 
 static void auto_leaves_active_ports_to_nccl(void **state)
 {
 	struct plugin_choice choice;
 
-	rdma_port(*state, "mlx5_0", 1, "1: DOWN\n", "Ethernet\n");
-	rdma_port(*state, "mlx5_3", 1, "1: DOWN\n", "Ethernet\n");
-	rdma_port(*state, "mlx5_3", 2, "4: ACTIVE\n", "Ethernet\n");
-	choice = choose(*state, NET_CHOICE_AUTO, false);
+	fake_rdma_port(*state, "mlx5_0", 1, IBV_PORT_DOWN, ETHERNET);
+	fake_rdma_port(*state, "mlx5_3", 2, IBV_PORT_ACTIVE, ETHERNET);
+	choice = choose(NET_CHOICE_AUTO);
 	assert_false(choice.ours);
 	assert_non_null(strstr(choice.reason, "mlx5_3"));
 	assert_non_null(strstr(choice.reason, "TRIBUTARY_NET=tcp"));
 }
 
-static void infiniband_counts_as_ethernet_does(void **state)
+/* It would take its sockets then. */
+static void rdma_that_nccl_cannot_use_is_none(void **state)
 {
-	rdma_port(*state, "ibp1s0", 1, "4: ACTIVE\n", "InfiniBand\n");
-	assert_false(choose(*state, NET_CHOICE_AUTO, false).ours);
+	static const char *const off[] = { "1", "2", "-1", " 1", "0x1", "01", "1st", "+1" };
+	static const char *const on[] = { "", "0", "0x0", "false", "yes", "on", "0 1", "99999999999999999999999" };
+
+	fake_rdma_port(*state, "ibp1s0", 1, IBV_PORT_ACTIVE, INFINIBAND);
+	assert_false(choose(NET_CHOICE_AUTO).ours);
+	for (unsigned i = 0; i < sizeof(off) / sizeof(off[0]); i++) {
+		const unsigned opened = fake_rdma_opened();
+
+		assert_true(is_ours_with("NCCL_IB_DISABLE", off[i]));
+		assert_int_equal(fake_rdma_opened(), opened);
+	}
+	for (unsigned i = 0; i < sizeof(on) / sizeof(on[0]); i++)
+		assert_false(is_ours_with("NCCL_IB_DISABLE", on[i]));
+	assert_true(is_ours_with("NCCL_IB_HCA", "^ibp"));
+	assert_true(is_ours_with("NCCL_IB_HCA", "ibp1s0:2"));
+	assert_true(is_ours_with("NCCL_IB_HCA", "^"));
+	assert_false(is_ours_with("NCCL_IB_HCA", "=ibp1s0:1:0:1"));
+	assert_false(is_ours_with("NCCL_IB_HCA", ""));
+	fake_rdma_close("ibp1s0");
+	assert_true(choose(NET_CHOICE_AUTO).ours);
+	fake_rdma_port(*state, "ibp2s0", 1, IBV_PORT_ACTIVE, INFINIBAND);
+	assert_false(choose(NET_CHOICE_AUTO).ours);
+	fake_rdma_lose_library();
+	assert_true(choose(NET_CHOICE_AUTO).ours);
 }
 
-static void a_choice_by_name_does_not_look_at_ports(void **state)
+static void where_a_name_decides_nothing_is_opened(void **state)
 {
-	rdma_port(*state, "mlx5_0", 1, "4: ACTIVE\n", "InfiniBand\n");
-	assert_true(choose(*state, NET_CHOICE_TCP, false).ours);
-	assert_false(choose(*state, NET_CHOICE_TCP, false).wants_verbs);
-	assert_true(choose(*state, NET_CHOICE_VERBS, false).ours);
-	assert_true(choose(*state, NET_CHOICE_VERBS, false).wants_verbs);
+	fake_rdma_port(*state, "mlx5_0", 1, IBV_PORT_ACTIVE, INFINIBAND);
+	assert_true(choose(NET_CHOICE_TCP).ours);
+	assert_false(choose(NET_CHOICE_TCP).wants_verbs);
+	assert_true(choose(NET_CHOICE_VERBS).ours);
+	assert_true(choose(NET_CHOICE_VERBS).wants_verbs);
+	assert_false(choose(NET_CHOICE_OFF).ours);
+	assert_false(choose_with(NET_CHOICE_AUTO, true, NULL).ours);
+	assert_int_equal(fake_rdma_opened(), 0);
 }
 
 static void off_and_disable_leave_the_network_to_nccl(void **state)
 {
-	struct plugin_choice choice = choose(*state, NET_CHOICE_OFF, false);
+	struct plugin_choice choice = choose(NET_CHOICE_OFF);
 
+	(void)state;
 	assert_false(choice.ours);
 	assert_non_null(strstr(choice.reason, "TRIBUTARY_NET=off"));
 	for (int net = 0; net < NET_CHOICE_COUNT; net++) {
-		choice = choose(*state, (enum net_choice)net, true);
+		choice = choose_with((enum net_choice)net, true, NULL);
 		assert_false(choice.ours);
 		assert_non_null(strstr(choice.reason, "TRIBUTARY_DISABLE"));
 		assert_false(choice.wants_verbs);
@@ -113,42 +141,46 @@ static void what_nccl_is_told_to_use_is_ours(void **state)
 {
 	struct plugin_choice choice;
 
-	rdma_port(*state, "mlx5_0", 1, "4: ACTIVE\n", "InfiniBand\n");
-	choice = choose_with(*state, NET_CHOICE_AUTO, false, "tributary");
+	assert_string_equal(choose_with(NET_CHOICE_AUTO, false, "Tributary").reason, "");
+	fake_rdma_port(*state, "mlx5_0", 1, IBV_PORT_ACTIVE, INFINIBAND);
+	choice = choose_with(NET_CHOICE_AUTO, false, "tributary");
 	assert_true(choice.ours && !choice.wants_verbs);
-	assert_true(choose_with(*state, NET_CHOICE_OFF, false, "Tributary").ours);
-	assert_false(choose_with(*state, NET_CHOICE_AUTO, false, "IB").ours);
-	assert_false(choose_with(*state, NET_CHOICE_AUTO, false, "").ours);
-	assert_false(choose_with(*state, NET_CHOICE_AUTO, true, "Tributary").ours);
+	assert_non_null(strstr(choice.reason, "NCCL_NET=tributary"));
+	assert_non_null(strstr(choice.reason, "mlx5_0"));
+	assert_non_null(strstr(choice.reason, "TRIBUTARY_NET=verbs"));
+	assert_true(choose_with(NET_CHOICE_OFF, false, "Tributary").ours);
+	assert_string_equal(choose_with(NET_CHOICE_TCP, false, "Tributary").reason, "");
+	assert_false(choose_with(NET_CHOICE_AUTO, false, "IB").ours);
+	assert_false(choose_with(NET_CHOICE_AUTO, false, "").ours);
+	assert_false(choose_with(NET_CHOICE_AUTO, true, "Tributary").ours);
 }
 
-/* Only a single active port has a number in NCCL's own InfiniBand that is sure. */
-static void active_ports_are_counted_and_the_first_is_named(void **state)
+static void ports_are_in_the_order_of_the_library(void **state)
 {
-	struct fake_sysfs *fake = *state;
-	struct plugin_choice choice = choose(fake, NET_CHOICE_AUTO, false);
-	char path[128];
+	struct plugin_rdma rdma;
+	char name[32];
 
-	assert_int_equal(choice.active_ports, 0);
-	assert_string_equal(choice.ports[0].device, "");
-	rdma_port(fake, "mlx5_3", 1, "4: ACTIVE\n", "Ethernet\n");
-	rdma_port(fake, "mlx5_4", 1, "1: DOWN\n", "Ethernet\n");
-	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_3/device", fake->tree.root);
-	assert_int_equal(symlink("../../../0000:40:00.0", path), 0);
-	for (int net = 0; net < NET_CHOICE_COUNT; net++) {
-		choice = choose(fake, (enum net_choice)net, false);
-		assert_int_equal(choice.active_ports, 1);
-		assert_string_equal(choice.ports[0].device, "mlx5_3");
-		assert_string_equal(choice.ports[0].bus_id, "0000:40:00.0");
+	fake_rdma_port(*state, "mlx5_3", 1, IBV_PORT_ACTIVE, ETHERNET);
+	fake_rdma_port(*state, "mlx5_1", 1, IBV_PORT_ACTIVE, ETHERNET);
+	fake_rdma_port(*state, "mlx5_1", 2, IBV_PORT_ACTIVE, ETHERNET);
+	fake_rdma_place(*state, "mlx5_3", "0000:40:00.0");
+	plugin_rdma_look(fake_rdma(), &rdma);
+	assert_int_equal(rdma.count, 3);
+	assert_string_equal(rdma.ports[0].device, "mlx5_3");
+	assert_string_equal(rdma.ports[0].bus_id, "0000:40:00.0");
+	assert_string_equal(rdma.ports[1].device, "mlx5_1");
+	assert_string_equal(rdma.ports[1].bus_id, "");
+	assert_int_equal(rdma.ports[2].number, 2);
+	for (unsigned i = 0; i < PLUGIN_PORTS_MAX; i++) {
+		snprintf(name, sizeof(name), "more_%u", i);
+		fake_rdma_port(*state, name, 1, IBV_PORT_ACTIVE, ETHERNET);
 	}
-	assert_int_equal(choose(fake, NET_CHOICE_AUTO, true).active_ports, 0); /* nobody looked */
-	rdma_port(fake, "mlx5_3", 2, "4: ACTIVE\n", "Ethernet\n");
-	assert_int_equal(choose(fake, NET_CHOICE_AUTO, false).active_ports, 2); /* of one card */
-	rdma_port(fake, "mlx5_5", 1, "4: ACTIVE\n", "Ethernet\n");
-	assert_int_equal(choose(fake, NET_CHOICE_AUTO, false).active_ports, 3);
+	plugin_rdma_look(fake_rdma(), &rdma);
+	assert_int_equal(rdma.count, PLUGIN_PORTS_MAX + 3);
+	(void)fake_rdma_opened();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_sysfs_new, fake_sysfs_free)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_rdma_new, fake_sysfs_free)
 
 int main(void)
 {
@@ -156,11 +188,11 @@ int main(void)
 		TEST(auto_is_ours_without_rdma),
 		TEST(auto_is_ours_where_no_port_is_active),
 		TEST(auto_leaves_active_ports_to_nccl),
-		TEST(infiniband_counts_as_ethernet_does),
-		TEST(a_choice_by_name_does_not_look_at_ports),
+		TEST(rdma_that_nccl_cannot_use_is_none),
+		TEST(where_a_name_decides_nothing_is_opened),
 		TEST(off_and_disable_leave_the_network_to_nccl),
 		TEST(what_nccl_is_told_to_use_is_ours),
-		TEST(active_ports_are_counted_and_the_first_is_named),
+		TEST(ports_are_in_the_order_of_the_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

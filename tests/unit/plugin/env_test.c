@@ -4,6 +4,7 @@
 #include "nccl/env.h"
 #include "plugin/state.h"
 #include "plugin/tuner.h"
+#include "unit/plugin/fake_rdma.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +43,7 @@ static void test_nccl_never_unloads_the_plugin(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
 		setenv("TRIBUTARY_NET", networks[i], 1);
-		plugin_state_reset(NULL, "");
+		plugin_state_reset(NULL, &fake_rdma_none);
 		assert_string_equal(plugin_env_get("NCCL_NET_PLUGIN_REF_COUNT"), "1000000");
 	}
 	unsetenv("TRIBUTARY_NET");
@@ -82,7 +83,7 @@ static void test_another_network_is_reported_by_the_tuner(void **state)
 static void test_the_logger_of_version_2_is_used(void **state)
 {
 	(void)state;
-	plugin_state_reset(NULL, "");
+	plugin_state_reset(NULL, &fake_rdma_none);
 	said[0] = '\0';
 	assert_int_equal(ncclEnvPlugin_v2.init(2, 30, 7, "", sink), 0);
 	log_info(LOG_INIT, "for the logger");

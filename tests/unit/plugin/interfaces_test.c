@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
+#include "unit/plugin/fake_rdma.h"
 #include "support/log_lines.h"
 #include "support/private_net.h"
 #include "support/runtime.h"
@@ -91,7 +92,7 @@ static int setup(void **state)
 	unsetenv("TRIBUTARY_IF");
 	unsetenv("NCCL_SOCKET_IFNAME");
 	steer_reset(NULL, NULL);
-	plugin_state_reset(NULL, "");
+	plugin_state_reset(NULL, &fake_rdma_none);
 	run("ip link set lo up");
 	/* The other ends have no address, and are no devices. */
 	for (int i = 0; i < 2; i++) {

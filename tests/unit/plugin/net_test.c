@@ -18,7 +18,7 @@
 #include "nccl/types.h"
 #include "plugin/state.h"
 #include "unit/plugin/fake_transport.h"
-#include "unit/transport/tcp/fake_sysfs.h"
+#include "unit/plugin/fake_rdma.h"
 
 struct pair {
 	void *context;
@@ -192,29 +192,24 @@ static void off_and_disable_succeed_with_no_device(void **state)
 
 static void auto_yields_to_an_active_rdma_port(void **state)
 {
-	struct fake_sysfs *sysfs;
-	void *made = NULL;
+	void *sysfs = NULL;
 	int count = 77;
-	char root[128];
 
 	(void)state;
-	assert_int_equal(fake_sysfs_new(&made), 0);
-	sysfs = made;
-	tree_text(&sysfs->tree, "class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
-	tree_text(&sysfs->tree, "class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
-	snprintf(root, sizeof(root), "%s/class/infiniband", sysfs->tree.root);
+	assert_int_equal(fake_rdma_new(&sysfs), 0);
+	fake_rdma_port(sysfs, "mlx5_0", 1, IBV_PORT_DOWN, IBV_LINK_LAYER_ETHERNET);
 	setenv("TRIBUTARY_NET", "auto", 1);
-	plugin_state_reset(&fake_transport_ops, root);
+	plugin_state_reset(&fake_transport_ops, fake_rdma());
 	assert_int_equal(plugin_net_devices(&count), 0);
 	assert_int_equal(count, 2);
-	tree_text(&sysfs->tree, "class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-	plugin_state_reset(&fake_transport_ops, root);
+	fake_rdma_port(sysfs, "mlx5_0", 1, IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET);
+	plugin_state_reset(&fake_transport_ops, fake_rdma());
 	assert_int_equal(plugin_net_init_process(log_lines_sink), 0);
 	assert_int_equal(plugin_net_devices(&count), 0);
 	assert_int_equal(count, 0);
 	assert_int_equal(log_lines()->infos, 1);
 	assert_non_null(strstr(log_lines()->info, "mlx5_0"));
-	assert_int_equal(fake_sysfs_free(&made), 0);
+	assert_int_equal(fake_sysfs_free(&sysfs), 0);
 }
 
 static void group_is_matched_by_tag_and_sizes_are_reported(void **state)

@@ -65,7 +65,7 @@ static void reason_is_given_when_it_is_left_to_nccl(void **state)
 
 	(void)state;
 	snprintf(choice.reason, sizeof(choice.reason), "because");
-	plugin_report_left(&choice, text);
+	plugin_report_reason(&choice, text);
 	assert_string_equal(text, "Tributary " TRIBUTARY_VERSION ": because");
 }
 

@@ -14,6 +14,7 @@
 
 #include "plugin/fork.h"
 #include "transport/verbs/verbs.h"
+#include "unit/plugin/fake_rdma.h"
 #include "unit/plugin/fake_transport.h"
 #include "unit/transport/verbs/fake_verbs.h"
 
@@ -159,7 +160,7 @@ static const struct transport_ops *taken(const char *net, unsigned devices)
 	setenv("TRIBUTARY_GID_INDEX", "1", 1);
 	setenv("TRIBUTARY_IF", "lo", 1);
 	verbs_transport_use(fake_verbs_start(&(struct fake_verbs_options){ .devices = devices }), NULL);
-	plugin_state_reset(NULL, "/nowhere");
+	plugin_state_reset(NULL, &fake_rdma_none);
 	plugin_state_load();
 	ops = plugin_state_ops();
 	assert_int_equal(fake_verbs_stop(), 0);

@@ -20,6 +20,7 @@
 #include "plugin/state.h"
 #include "profile/store_tuning.h"
 #include "support/tree.h"
+#include "unit/plugin/fake_rdma.h"
 #include "unit/plugin/fake_transport.h"
 
 #define NAMED "00ab34cd56ef7890"
@@ -98,7 +99,7 @@ static void a_connection_shows_who_follows_another_table(void **state)
 	setenv("TRIBUTARY_NET", "tcp", 1);
 	setenv("TRIBUTARY_IF", "lo", 1);
 	setenv("TRIBUTARY_STEER", "off", 1);
-	plugin_state_reset(NULL, "/nonexistent");
+	plugin_state_reset(NULL, &fake_rdma_none);
 	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &context), 0);
 	plugin_state_tell_tuning(7);
 	assert_int_equal(plugin_net_listen(0, handle, &listener), 0);
