@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "transport/foreign.h"
 #include "transport/tcp/dial.h"
 #include "transport/tcp/reach.h"
 
@@ -412,7 +413,7 @@ static int begin(struct tcp_transport *transport, int device, int traffic_class,
 		 uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], struct tcp_connector **ret)
 {
 	struct tcp_wire_handle handle = { .way_count = 0 };
-	char host[TCP_WIRE_HOST_BYTES];
+	char host[TCP_WIRE_HOST_BYTES], line[TRANSPORT_FOREIGN_BYTES];
 	uint16_t version;
 	int r = tcp_wire_handle(CODEC_FROM(bytes, TCP_WIRE_HANDLE_BYTES), &handle);
 
@@ -422,6 +423,8 @@ static int begin(struct tcp_transport *transport, int device, int traffic_class,
 			log_warn("host %s speaks version %u of Tributary's protocol, this host (%s) speaks %u: install "
 				 "the same release on both",
 				 host, version, transport->host, TCP_WIRE_VERSION);
+		else if (transport_handle_is_nccls(bytes, transport->host, "tcp", line))
+			log_warn("%s", line);
 		else
 			log_warn("a peer of host %s sent a handle that is not Tributary's: is the plugin loaded on "
 				 "every host, with the same TRIBUTARY_NET?",

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "transport/foreign.h"
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
@@ -173,6 +174,7 @@ static int begin(struct verbs_transport *transport, int device, int traffic_clas
 		 const uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct verbs_handshake **ret)
 {
 	struct verbs_handshake *handshake = sys_zalloc(sizeof(*handshake));
+	char line[TRANSPORT_FOREIGN_BYTES];
 	unsigned version = 0;
 	int r;
 
@@ -186,6 +188,8 @@ static int begin(struct verbs_transport *transport, int device, int traffic_clas
 				"a peer of host %s speaks version %u of Tributary's RDMA protocol, this host %u: install "
 				"the same release on both",
 				transport->host, version, VERBS_WIRE_VERSION);
+		else if (transport_handle_is_nccls(handle, transport->host, "verbs", line))
+			log_warn("%s", line);
 		else
 			log_warn(
 				"a peer of host %s offers TCP where this host wants RDMA: set the same TRIBUTARY_NET on "

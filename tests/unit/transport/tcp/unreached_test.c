@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
 #include <errno.h>
 #include <sched.h>
@@ -185,6 +186,37 @@ static void it_is_stopped(void **state)
 	assert_int_equal(kill(there.pid, SIGCONT), 0);
 }
 
+/* As NCCL's own networks make them. */
+static void it_has_left_the_network_to_nccl(void **state)
+{
+	static const struct {
+		uint8_t begin[32];
+		int32_t sockets;
+		const char *said;
+	} cases[] = {
+		{ { AF_INET, 0, 0x9c, 0x40, 10, 1, 2, 3 }, 0, "host 10.1.2.3 has left the network to NCCL" },
+		{ { AF_INET6, 0, 0x9c, 0x40, [8] = 0xfd, [23] = 7 }, 0, "set TRIBUTARY_NET=tcp on all hosts" },
+		{ { AF_INET, 0, 0x9c, 0x40, 10, 1, 2, 3 }, 2, "host 10.1.2.3 uses NCCL's own sockets" },
+		{ { AF_UNIX }, 0, "a handle that is not Tributary's" },
+	};
+	static const uint64_t magic = UINT64_C(0x564ab9f2fc4b9d6c);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct transport_connection *connection = NULL;
+		uint8_t bytes[TRANSPORT_HANDLE_BYTES] = { 0 };
+
+		memcpy(bytes, cases[i].begin, 32);
+		memcpy(bytes + 32, &magic, sizeof(magic));
+		memcpy(bytes + 40, &cases[i].sockets, 4);
+		log_lines_forget();
+		assert_int_equal(link_connect(&transport_tcp, transport, 0, bytes, &connection), -EPROTO);
+		assert_int_equal(log_lines()->warnings, 1);
+		if (!strstr(log_lines()->warning, cases[i].said))
+			fail_msg("\"%s\" is not in \"%s\"", cases[i].said, log_lines()->warning);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct peer_role roles[] = { { "host", host }, { NULL, NULL } };
@@ -192,7 +224,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_route_leads_there), cmocka_unit_test(nobody_has_the_address),
 		cmocka_unit_test(nothing_answers),      cmocka_unit_test(the_way_that_tells_most_is_said),
 		cmocka_unit_test(it_is_refused),        cmocka_unit_test(it_has_another_secret),
-		cmocka_unit_test(it_is_stopped),
+		cmocka_unit_test(it_is_stopped),        cmocka_unit_test(it_has_left_the_network_to_nccl),
 	};
 
 	peer_main(argc, argv, roles, 120);

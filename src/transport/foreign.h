@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A handle that NCCL's own network made: the peer's host has left the network to NCCL, and this one has not. Pure. */
+#ifndef TRIBUTARY_TRANSPORT_FOREIGN_H
+#define TRIBUTARY_TRANSPORT_FOREIGN_H
+
+#include "transport/transport.h"
+
+enum { TRANSPORT_FOREIGN_BYTES = 384 };
+
+/* False: it is none. carrier: what this host takes, TRIBUTARY_NET's word. line: what to tell the user. */
+bool transport_handle_is_nccls(const uint8_t handle[static TRANSPORT_HANDLE_BYTES], const char *own_host,
+			       const char *carrier, char line[static TRANSPORT_FOREIGN_BYTES]);
+
+#endif
