@@ -87,7 +87,7 @@ def run(options, folder, environment, arguments, per_host=1):
     for name, value in given.items():
         line += ["--env", f"{name}={value}"]
     try:
-        done = subprocess.run([str(word) for word in (*line, "--", options.lib / "rankbench", *arguments)],
+        done = subprocess.run([str(word) for word in (*line, "--", getattr(options, "program", options.lib / "rankbench"), *arguments)],
                               capture_output=True, text=True, timeout=options.limit, check=False)
     except subprocess.TimeoutExpired:
         sys.exit(f"the program did not end within {options.limit} s (--limit)")
