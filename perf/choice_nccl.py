@@ -19,13 +19,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import simulated_nccl
 
 CALLS = ("query_gid", "query_qp", "reg_mr", "reg_mr_iova2", "dereg_mr", "create_cq", "destroy_cq", "create_qp", "modify_qp", "destroy_qp",
          "ack_async_event", "event_type_str", "create_comp_channel", "destroy_comp_channel", "get_cq_event", "ack_cq_events",
          "wc_status_str")
-# FAKE_RDMA: "NAME,OPENS,STATE LAYER,...;...", a character for each of the last two.
+# FAKE_RDMA: "NAME,OPENS,STATE LAYER,...;...", a character for each of the last two; FAKE_RDMA_RANK: of that rank alone.
 LIBRARY = r"""
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -39,7 +40,8 @@ static struct device devices[8];
 static struct ibv_device *list[9];
 struct ibv_device **ibv_get_device_list(int *ret)
 {
-	char *given = getenv("FAKE_RDMA"), *text = strdup(given ? given : ""), *rest = text, *one, *word;
+	char *given = getenv(getenv("FAKE_RDMA_RANK") && strcmp(getenv("FAKE_RDMA_RANK"), getenv("FAKE_RANK")) ? "" : "FAKE_RDMA");
+	char *text = strdup(given ? given : ""), *rest = text, *one, *word;
 	int count = 0;
 	for (; (one = strsep(&rest, ";")) && *one; count++) {
 		struct device *at = &devices[count];
@@ -98,6 +100,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t byte
 { errno = EOPNOTSUPP; return NULL; }
 """
 VERSIONS = {"create_comp_channel": "1.0", "destroy_comp_channel": "1.0", "reg_mr_iova2": "1.8", "reg_dmabuf_mr": "1.12"}
+# Without GPU-initiated networking, which such a build of NCCL 2.28 does not have whole.
+GIVEN = {"NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_SOCKET_IFNAME": "lo", "TRIBUTARY_IF": "lo", "NCCL_GIN_TYPE": "0"}
 NETWORK = re.compile(r"Initialized NET plugin (\S+)")
 
 
@@ -143,7 +147,7 @@ def list_devices(names):
 
 
 def network(options, folder, library, devices, settings, plugin):
-    given = {"NCCL_DEBUG_SUBSYS": "INIT,NET", "FAKE_RDMA": devices, "NCCL_SOCKET_IFNAME": "lo", "TRIBUTARY_IF": "lo", **settings,
+    given = {**GIVEN, "FAKE_RDMA": devices, **settings,
              **({"plugin": "none"} if not plugin else {})}
     options.driver = library
     with contextlib.suppress(SystemExit):  # where NCCL then does not find a path to these cards, it has chosen
@@ -153,6 +157,19 @@ def network(options, folder, library, devices, settings, plugin):
     if not found:
         sys.exit("NCCL named no network:\n%s" % said[-2000:])
     return found.group(1)
+
+
+def unequal(options, folder, library):
+    """Two hosts, RDMA on one alone: whether the other one names the cause, in how many seconds, without a word of CollNet."""
+    list_devices(["mlx5_0"])
+    options.ranks, options.driver = 2, library
+    began_s = time.monotonic()
+    with contextlib.suppress(SystemExit):
+        simulated_nccl.run(options, folder, {**GIVEN, "FAKE_RDMA": "mlx5_0,1,42", "FAKE_RDMA_RANK": "0", "NCCL_IB_DISABLE": ""},
+                           ["-o", "allreduce", "-b", "1K", "-e", "1K", "-n", 1])
+    ended_s = time.monotonic() - began_s
+    said = "".join(path.read_text(errors="replace") for path in (folder / "logs").rglob("*") if path.is_file())
+    return "has left the network to NCCL" in said and "mixed local CollNet" not in said, ended_s, said
 
 
 def main():
@@ -180,6 +197,10 @@ def main():
             if not is_right:
                 print("host %d, %s, %s%s: NCCL takes %s, with Tributary %s" %
                       (number, devices or "no device", settings, ", no library" if is_missing else "", nccls, with_us))
+        named, ended_s, said = unequal(options, folder / "unequal", folder / "library")
+    print("RDMA on one of two hosts: %s, the job ended after %.1f s" %
+          ("the other one names it" if named else "nobody names it:\n" + said[-4000:], ended_s))
+    wrong += not named
     for (nccls, with_us), count in sorted(found.items()):
         print("%d hosts: NCCL alone takes %s, with the plugin %s" % (count, nccls, with_us))
     print("%d of %d hosts right" % (options.hosts - wrong, options.hosts))

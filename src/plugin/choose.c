@@ -130,7 +130,8 @@ void plugin_choose(const struct params *params, const struct plugin_rdma_source 
 			 "NCCL_NET=%.20s takes TCP and leaves RDMA device %.63s unused (TRIBUTARY_NET=verbs takes it)",
 			 nccl_net, ret->rdma.ports[0].device);
 	else
-		snprintf(ret->reason, sizeof(ret->reason),
-			 "RDMA device %.63s is active, so the network is left to NCCL (TRIBUTARY_NET=tcp on all hosts takes it)",
-			 ret->rdma.ports[0].device);
+		snprintf(
+			ret->reason, sizeof(ret->reason),
+			"RDMA device %.63s is active, so the network is left to NCCL (TRIBUTARY_NET=tcp on all hosts takes it)",
+			ret->rdma.ports[0].device);
 }

@@ -29,7 +29,8 @@ struct plugin_rdma {
 
 /* Where to look. */
 struct plugin_rdma_source {
-	const char *root; /* a folder laid out as /sys/class/infiniband; where it has no device nothing is loaded or opened */
+	const char *
+		root; /* a folder laid out as /sys/class/infiniband; where it has no device nothing is loaded or opened */
 	const struct verbs_api *(*open)(struct diag *diag); /* NULL from it: there is no such library */
 };
 extern const struct plugin_rdma_source plugin_rdma_here;

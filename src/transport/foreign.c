@@ -35,14 +35,16 @@ bool transport_handle_is_nccls(const uint8_t handle[static TRANSPORT_HANDLE_BYTE
 	else
 		return false;
 	if (nccls.socket_count)
-		snprintf(line, TRANSPORT_FOREIGN_BYTES,
-			 "host %s uses NCCL's own sockets, and this host (%.64s) Tributary: give all hosts the plugin, and the same "
-			 "TRIBUTARY_NET",
-			 host, own_host);
+		snprintf(
+			line, TRANSPORT_FOREIGN_BYTES,
+			"host %s uses NCCL's own sockets, and this host (%.64s) Tributary: give all hosts the plugin, and the same "
+			"TRIBUTARY_NET",
+			host, own_host);
 	else
-		snprintf(line, TRANSPORT_FOREIGN_BYTES,
-			 "host %s has left the network to NCCL, as RDMA is active there, and this host (%.64s) has not: set "
-			 "TRIBUTARY_NET=%s on all hosts",
-			 host, own_host, carrier);
+		snprintf(
+			line, TRANSPORT_FOREIGN_BYTES,
+			"host %s has left the network to NCCL, as RDMA is active there, and this host (%.64s) has not: set "
+			"TRIBUTARY_NET=%s on all hosts",
+			host, own_host, carrier);
 	return true;
 }

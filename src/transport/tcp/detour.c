@@ -171,7 +171,8 @@ void tcp_detour_note_ways(struct tcp_connection *connection, const struct tcp_wi
 	struct tcp_sender *s = &connection->s;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
-		struct tcp_dial *dial = i == DETOUR && detour && detour->taken ? &detour->own : connection->streams[i].dial;
+		struct tcp_dial *dial = i == DETOUR && detour && detour->taken ? &detour->own
+									       : connection->streams[i].dial;
 		unsigned at, same;
 
 		if (!dial || !is_among(&dial->peer, s->ways, s->way_count, &at) || at >= welcome->way_count ||

@@ -76,8 +76,9 @@ static void describe(struct transport *opaque, int index)
 		.max_connections = first->card->attr.max_qp > queues ? first->card->attr.max_qp / queues : 1,
 		.max_recvs = TRANSPORT_MAX_RECVS,
 		.max_message_bytes = TRANSPORT_MAX_MESSAGE_BYTES,
-		.rail = first->rail >= 0 ? first->rail
-					 : device->rail_count == 1 && transport->cards.port_count > 1 ? device->members[0] : -1,
+		.rail = first->rail >= 0                                             ? first->rail
+			: device->rail_count == 1 && transport->cards.port_count > 1 ? device->members[0]
+										     : -1,
 		.plane = first->plane,
 		.member_count = (int)device->rail_count,
 	};

@@ -416,7 +416,8 @@ static void drawn_lists_mean_what_they_were_written_from(void **state)
 	static const struct {
 		const char *text;
 		int number;
-	} numbers[] = { { "", -1 }, { "0", 0 }, { "1", 1 }, { "2", 2 }, { " 2", 2 }, { "x", 0 }, { "2x", 2 }, { "-1", -1 } };
+	} numbers[] = { { "", -1 },  { "0", 0 }, { "1", 1 },  { "2", 2 },
+			{ " 2", 2 }, { "x", 0 }, { "2x", 2 }, { "-1", -1 } };
 	uint64_t random = runtime_seed();
 
 	(void)state;

@@ -124,7 +124,8 @@ static struct fake_device *find(const char *device)
 	return NULL;
 }
 
-void fake_rdma_port(struct fake_sysfs *sysfs, const char *device, unsigned port, enum ibv_port_state port_state, int layer)
+void fake_rdma_port(struct fake_sysfs *sysfs, const char *device, unsigned port, enum ibv_port_state port_state,
+		    int layer)
 {
 	struct fake_device *at = find(device);
 	char path[128];

@@ -15,7 +15,8 @@ extern const struct plugin_rdma_source fake_rdma_none;
 /* For cmocka: *state is a struct fake_sysfs, and there is no device yet. */
 int fake_rdma_new(void **state);
 /* In order; a device that is new has the ports before this one, which are down. */
-void fake_rdma_port(struct fake_sysfs *sysfs, const char *device, unsigned port, enum ibv_port_state port_state, int layer);
+void fake_rdma_port(struct fake_sysfs *sysfs, const char *device, unsigned port, enum ibv_port_state port_state,
+		    int layer);
 /* "0000:41:00.0" */
 void fake_rdma_place(struct fake_sysfs *sysfs, const char *device, const char *bus_id);
 /* Nobody may open it. */
