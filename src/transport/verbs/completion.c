@@ -30,6 +30,8 @@ static unsigned *refusals_of(struct verbs_connection *connection, const struct v
 void verbs_completion_delivered(struct verbs_connection *connection, const struct verbs_item *item)
 {
 	*refusals_of(connection, item) = 0;
+	if (item->kind == VERBS_ITEM_PROOF)
+		return;
 	if (item->kind == VERBS_ITEM_DATA || !connection->out.credit[(item->descriptor - 1) % VERBS_WIRE_DESCRIPTORS])
 		verbs_queue_moved(connection);
 	verbs_sender_delivered(connection, item);
@@ -46,6 +48,8 @@ static void sent(struct verbs_connection *connection, struct verbs_queue *queue,
 
 		queue->head++;
 		verbs_completion_delivered(connection, &done);
+		if (done.kind == VERBS_ITEM_PROOF)
+			verbs_failover_proven(connection, queue);
 	}
 }
 
@@ -62,7 +66,7 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 	}
 	if (verbs_notice_kind(notice) == VERBS_NOTICE_DESCRIPTOR) {
 		connection->in.notices++;
-	} else {
+	} else if (verbs_notice_kind(notice) != VERBS_NOTICE_NONE) {
 		verbs_queue_moved(connection);
 		queue->data_taken++;
 		connection->rails[queue->rail].unflushed = true;
@@ -73,8 +77,7 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 		verbs_connection_fail(connection, r == -EPROTO ? -EREMOTEIO : r, "it broke the protocol");
 		return;
 	}
-	if ((queue->state == VERBS_QUEUE_LIVE || queue->state == VERBS_QUEUE_JOINING) &&
-	    verbs_queue_post_receive(connection, queue) < 0)
+	if (verbs_queue_stands(queue) && verbs_queue_post_receive(connection, queue) < 0)
 		verbs_queue_lost(connection, queue, "a receive could not be posted");
 }
 
@@ -104,8 +107,7 @@ static void failed(struct verbs_connection *connection, struct verbs_queue *queu
 		verbs_connection_fail(connection, -EREMOTEIO, text);
 		return;
 	}
-	if (queue->state == VERBS_QUEUE_LIVE || queue->state == VERBS_QUEUE_JOINING)
-		verbs_queue_lost(connection, queue, why);
+	verbs_queue_lost(connection, queue, why);
 }
 
 static void take(struct verbs_connection *connection, const struct ibv_wc *wc)

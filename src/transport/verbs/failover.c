@@ -12,6 +12,10 @@
  *   resting    no queue pair                                 connecting side: after a while a new one, BUILD;
  *                                                            accepting side: BUILD, answered by BUILT
  *   joining    a new queue pair                              connecting side: BUILT, answered by READY; else READY
+ *   proving    one write of no bytes                         it is delivered: live; an error
+ *
+ * What is built anew may be connected and carry nothing, so nothing of a message goes over it before it has carried that
+ * write. No queue is built where a port is down, here or there: each side says PORT when one of its ports goes down or up.
  *
  * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
  *
@@ -27,6 +31,7 @@
 
 #define BUILD_FIRST_NS (100 * NS_PER_MS)
 #define BUILD_MOST_NS  (5 * NS_PER_S)
+#define PEER_DOWN_NS   (60 * NS_PER_S) /* then it is tried all the same */
 
 enum {
 	CARRIES_WELL = VERBS_ITEMS, /* items that arrived: the failures before are forgotten */
@@ -85,7 +90,10 @@ static void plan_build(struct verbs_connection *connection, struct verbs_queue *
 
 static bool build_is_due(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
 {
-	if (verbs_port_is_down(connection->rails[queue->rail].port))
+	const uint64_t peer_down_ns = connection->peer_down_ns[queue->peer_rail];
+
+	if (verbs_port_is_down(connection->rails[queue->rail].port) ||
+	    (peer_down_ns && clock_elapsed_ns(peer_down_ns, now_ns) < PEER_DOWN_NS))
 		return false;
 	return now_ns >= queue->build_at_ns ||
 	       (!connection->live_count && clock_elapsed_ns(queue->rested_ns, now_ns) >= queue->lone_wait_ns);
@@ -108,7 +116,8 @@ static void settle(struct verbs_connection *connection, struct verbs_queue *queu
 			continue;
 		}
 		queue->data_sent -= item.kind == VERBS_ITEM_DATA;
-		verbs_sender_lost(connection, &item);
+		if (item.kind != VERBS_ITEM_PROOF)
+			verbs_sender_lost(connection, &item);
 	}
 	verbs_queue_destroy(connection, queue);
 	queue->state = VERBS_QUEUE_RESTING;
@@ -157,8 +166,17 @@ static void stopped_there(struct verbs_connection *connection, struct verbs_queu
 
 /* ---- building anew ---- */
 
-static void goes_live(struct verbs_connection *connection, struct verbs_queue *queue)
+static void proves(struct verbs_connection *connection, struct verbs_queue *queue)
 {
+	queue->state = VERBS_QUEUE_PROVING;
+	if (verbs_queue_post_proof(connection, queue) < 0)
+		verbs_queue_lost(connection, queue, "it takes no write");
+}
+
+void verbs_failover_proven(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	if (queue->state != VERBS_QUEUE_PROVING)
+		return;
 	queue->state = VERBS_QUEUE_LIVE;
 	connection->live_count++;
 	log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
@@ -199,7 +217,8 @@ static void asked_to_build(struct verbs_connection *connection, struct verbs_que
 	queue->epoch = frame->epoch;
 	queue->peer = frame->made;
 	queue->peer_rail = frame->made.rail;
-	if (verbs_queue_create(connection, queue) < 0 || verbs_queue_connect(connection, queue) < 0)
+	if (verbs_port_is_down(connection->rails[queue->rail].port) || verbs_queue_create(connection, queue) < 0 ||
+	    verbs_queue_connect(connection, queue) < 0)
 		rest(connection, queue);
 	say(connection, VERBS_FRAME_BUILT, queue);
 }
@@ -221,10 +240,49 @@ static void built_there(struct verbs_connection *connection, struct verbs_queue 
 		return;
 	}
 	say(connection, VERBS_FRAME_READY, queue);
-	goes_live(connection, queue);
+	proves(connection, queue);
 }
 
 /* ---- */
+
+/* What failed before a port was up again says nothing of it. */
+static void build_at_once(struct verbs_queue *queue)
+{
+	queue->build_at_ns = queue->build_wait_ns = 0;
+}
+
+static void port_there(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
+{
+	const unsigned rail = frame->made.rail;
+
+	if (rail >= connection->peer.rail_count) {
+		protocol_error(connection);
+		return;
+	}
+	connection->peer_down_ns[rail] = frame->count ? 0 : clock_now_ns();
+	for (unsigned i = 0; frame->count && i < connection->queue_count; i++)
+		if (connection->queues[i].peer_rail == rail)
+			build_at_once(&connection->queues[i]);
+}
+
+static void tell_ports(struct verbs_connection *connection)
+{
+	for (unsigned i = 0; i < connection->rail_count && !connection->error; i++) {
+		struct verbs_rail *rail = &connection->rails[i];
+		const bool down = verbs_port_is_down(rail->port);
+		const struct verbs_wire_frame frame = { .type = VERBS_FRAME_PORT,
+							.count = !down,
+							.made.rail = (uint8_t)i };
+
+		if (down == rail->told_down)
+			continue;
+		rail->told_down = down;
+		verbs_control_say(connection, &frame);
+		for (unsigned k = 0; !down && k < connection->queue_count; k++)
+			if (connection->queues[k].rail == i)
+				build_at_once(&connection->queues[k]);
+	}
+}
 
 void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
 {
@@ -233,6 +291,10 @@ void verbs_failover_frame(struct verbs_connection *connection, const struct verb
 
 	if (frame->queue >= connection->queue_count) {
 		protocol_error(connection);
+		return;
+	}
+	if (frame->type == VERBS_FRAME_PORT) {
+		port_there(connection, frame);
 		return;
 	}
 	if (frame->type == VERBS_FRAME_BUILD && !sends) {
@@ -248,7 +310,7 @@ void verbs_failover_frame(struct verbs_connection *connection, const struct verb
 	else if (frame->type != VERBS_FRAME_READY || sends)
 		protocol_error(connection);
 	else if (queue->state == VERBS_QUEUE_JOINING)
-		goes_live(connection, queue);
+		proves(connection, queue);
 }
 
 /* Another one must be there to take what it carries. */
@@ -284,7 +346,8 @@ static bool stands_still(const struct verbs_connection *connection, struct verbs
 		queue->waits_for = queue->head;
 		queue->waits_since_ns = now_ns;
 	}
-	return clock_elapsed_ns(queue->waits_since_ns, now_ns) > params_replace_ns(connection->transport->params->timeout_ns);
+	return clock_elapsed_ns(queue->waits_since_ns, now_ns) >
+	       params_replace_ns(connection->transport->params->timeout_ns);
 }
 
 /* A queue is live, and there is nothing that it could show its worth with. */
@@ -311,6 +374,7 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 		verbs_connection_fail(connection, -EIO, "its RDMA device has failed");
 		return;
 	}
+	tell_ports(connection);
 	/* All that can be posted is: what is given back below waits for the next turn, and is not nothing. */
 	if (is_idle(connection))
 		connection->stuck_since_ns = 0;
@@ -321,7 +385,8 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 			verbs_queue_lost(connection, queue, "its device has failed");
 		if (queue->state == VERBS_QUEUE_LIVE && should_leave(connection, queue))
 			verbs_queue_lost(connection, queue, "its port is down");
-		if (queue->state == VERBS_QUEUE_LIVE && stands_still(connection, queue, now_ns))
+		if ((queue->state == VERBS_QUEUE_LIVE || queue->state == VERBS_QUEUE_PROVING) &&
+		    stands_still(connection, queue, now_ns))
 			verbs_queue_lost(connection, queue, "its device neither delivers nor fails");
 		if (queue->state == VERBS_QUEUE_STOPPING)
 			stop(connection, queue, now_ns);

@@ -206,9 +206,9 @@ static void read_done(struct verbs_connection *connection, struct verbs_request 
 static bool has_stopped(const struct verbs_connection *connection, unsigned rail)
 {
 	for (unsigned i = 0; i < connection->queue_count; i++) {
-		enum verbs_queue_state state = connection->queues[i].state;
+		const struct verbs_queue *queue = &connection->queues[i];
 
-		if (connection->queues[i].rail == rail && (state == VERBS_QUEUE_LIVE || state == VERBS_QUEUE_STOPPING))
+		if (queue->rail == rail && (verbs_queue_stands(queue) || queue->state == VERBS_QUEUE_STOPPING))
 			return false;
 	}
 	return true;

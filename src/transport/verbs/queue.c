@@ -210,6 +210,19 @@ int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queu
 	return r;
 }
 
+int verbs_queue_post_proof(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	struct ibv_send_wr wr = { .wr_id = name_of(queue, false, queue->tail),
+				  .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .imm_data = htonl(verbs_notice_make(VERBS_NOTICE_NONE, 0)) };
+	const struct verbs_item item = { .kind = VERBS_ITEM_PROOF };
+
+	wr.wr.rdma.remote_addr = connection->peer.ring_address;
+	wr.wr.rdma.rkey = connection->peer.rails[queue->peer_rail].rkey;
+	return post(connection, queue, &wr, &item);
+}
+
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection)
 {
 	const uint32_t most = connection->live_count > 1 ? STRIPE_ITEMS : VERBS_ITEMS_OF_DATA;
@@ -233,7 +246,7 @@ void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *q
 {
 	const bool was_live = queue->state == VERBS_QUEUE_LIVE;
 
-	if ((!was_live && queue->state != VERBS_QUEUE_JOINING) || connection->error)
+	if (!verbs_queue_stands(queue) || connection->error)
 		return;
 	connection->live_count -= was_live;
 	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */

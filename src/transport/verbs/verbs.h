@@ -90,11 +90,13 @@ struct verbs_rail {
 	struct verbs_memory *block; /* of the connection's own memory */
 	struct verbs_loop loop;
 	bool unflushed; /* it has written what no read has followed yet */
+	bool told_down; /* its port, to the peer */
 };
 
 enum verbs_queue_state {
 	VERBS_QUEUE_NONE,    /* no queue pair */
 	VERBS_QUEUE_JOINING, /* made, not yet connected at both ends */
+	VERBS_QUEUE_PROVING, /* connected; its first write, of no bytes, is not delivered yet */
 	VERBS_QUEUE_LIVE,
 	VERBS_QUEUE_STOPPING, /* in the error state; what it had received is not all taken yet */
 	VERBS_QUEUE_STOPPED,  /* told so; the peer has not said the same yet */
@@ -102,7 +104,7 @@ enum verbs_queue_state {
 	VERBS_QUEUE_STATE_COUNT
 };
 
-enum verbs_item_kind { VERBS_ITEM_DESCRIPTOR, VERBS_ITEM_DATA };
+enum verbs_item_kind { VERBS_ITEM_DESCRIPTOR, VERBS_ITEM_DATA, VERBS_ITEM_PROOF };
 struct verbs_item {
 	enum verbs_item_kind kind;
 	bool whole;
@@ -318,7 +320,8 @@ struct verbs_connection {
 	unsigned rail_count, queue_count, live_count;
 	struct verbs_rail rails[VERBS_WIRE_RAILS_MAX];
 	struct verbs_queue queues[VERBS_WIRE_QUEUES_MAX];
-	struct verbs_wire_hello peer; /* what it said at first */
+	struct verbs_wire_hello peer;                /* what it said at first */
+	uint64_t peer_down_ns[VERBS_WIRE_RAILS_MAX]; /* when it said that this rail's port is down; 0: it is not */
 	int traffic_class;
 	unsigned primary;        /* the queue that carries our descriptors */
 	unsigned next_queue;     /* to look at for data */
@@ -420,6 +423,14 @@ void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *q
 void verbs_queue_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
 /* A queue for data, by turns, that has room; NULL: none. */
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection);
+/* Nothing but a notice, which tells nothing: whether it arrives is what matters. */
+int verbs_queue_post_proof(struct verbs_connection *connection, struct verbs_queue *queue);
+/* It takes what the peer writes. */
+static inline bool verbs_queue_stands(const struct verbs_queue *queue)
+{
+	return queue->state == VERBS_QUEUE_JOINING || queue->state == VERBS_QUEUE_PROVING ||
+	       queue->state == VERBS_QUEUE_LIVE;
+}
 
 /* ring.c */
 bool verbs_ring_has_room(const struct verbs_connection *connection);
@@ -509,6 +520,7 @@ int verbs_completion_take(struct verbs_connection *connection);
 
 /* failover.c */
 void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
+void verbs_failover_proven(struct verbs_connection *connection, struct verbs_queue *queue);
 /* Now and then: drains, rebuilds, gives up. */
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 

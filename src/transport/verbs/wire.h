@@ -17,7 +17,7 @@
 
 enum {
 	/* 2: PIECE, and receives with address 0; 3: pieces have places of their own; 4: SLOTS are credit, too;
-	 * 5: counts begin at VERBS_WIRE_FIRST_COUNT; 6: the control connection's */
+	 * 5: counts begin at VERBS_WIRE_FIRST_COUNT; 6: the control connection's, PORT, and proofs */
 	VERBS_WIRE_VERSION = 6,
 	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
 	VERBS_WIRE_QUEUES_MAX = 16,
@@ -63,6 +63,7 @@ enum verbs_frame_type {
 	VERBS_FRAME_STOPPED, /* either: this queue is stopped here for good; count: notices that came over it (32 bits) */
 	VERBS_FRAME_BUILD,   /* connecting side: a new queue in place of a stopped one */
 	VERBS_FRAME_BUILT,   /* accepting side: so is ours; number 0: it could not be made */
+	VERBS_FRAME_PORT,      /* either: made.rail's port is down, with a count of 0, or up again, with 1 */
 	VERBS_FRAME_TRUNCATED, /* either: a message was longer than the receive that it matched: the connection is over */
 	VERBS_FRAME_BYE,       /* the end of the connection, in good order */
 	VERBS_FRAME_TYPE_COUNT

@@ -112,6 +112,59 @@ static void a_port_that_goes_down_moves_its_traffic(void **state)
 	survive(1, true, ports_go_down_and_up, runtime_long() ? 50 : 6);
 }
 
+/* For as long as it takes to build queues again and again. */
+static void exchange_for_a_while(struct verbs_link_harness *harness)
+{
+	const uint64_t end_ns = runtime_deadline_ns(1500);
+	unsigned tag = 0;
+
+	do
+		assert_int_equal(link_exchange(&harness->link, 100000, ++tag), 0);
+	while (!runtime_past(end_ns));
+}
+
+/* Queues can be built there, and nothing arrives: one of two rails goes on alone. */
+static void a_path_that_has_not_proved_itself_gets_no_part_of_a_message(void **state)
+{
+	struct fake_verbs_counts before, after;
+	struct verbs_link_harness harness;
+
+	(void)state;
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	fake_verbs_path(1, false);
+	assert_int_equal(link_exchange(&harness.link, 1 << 20, 1), 0);
+	fake_verbs_counts(&before);
+	exchange_for_a_while(&harness);
+	fake_verbs_counts(&after);
+	assert_true(after.connected[1] >= before.connected[1] + 4); /* it was tried */
+	assert_int_equal(after.posted[1], before.posted[1]);
+	fake_verbs_path(1, true);
+	exchange_for_a_while(&harness);
+	fake_verbs_counts(&before);
+	assert_true(before.posted[1] > after.posted[1]);
+	verbs_link_harness_close(&harness);
+}
+
+static void no_queue_is_built_where_a_port_is_down(void **state)
+{
+	struct fake_verbs_counts before, after;
+	struct verbs_link_harness harness;
+
+	(void)state;
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	fake_verbs_port(1, false);
+	assert_int_equal(link_exchange(&harness.link, 1 << 20, 1), 0);
+	fake_verbs_counts(&before);
+	exchange_for_a_while(&harness);
+	fake_verbs_counts(&after);
+	assert_int_equal(after.connected[1], before.connected[1]);
+	fake_verbs_port(1, true);
+	exchange_for_a_while(&harness);
+	fake_verbs_counts(&before);
+	assert_int_equal(before.connected[1], after.connected[1] + 2); /* one at each end */
+	verbs_link_harness_close(&harness);
+}
+
 /*
  * The last message has arrived, and the queue fails before its sender hears of that. The receiver has all that it wanted and
  * calls nothing any more; the sender must learn of it all the same.
@@ -367,6 +420,8 @@ int main(void)
 		cmocka_unit_test(two_rails_lose_no_byte),
 		cmocka_unit_test(a_path_may_come_and_go),
 		cmocka_unit_test(a_port_that_goes_down_moves_its_traffic),
+		cmocka_unit_test(a_path_that_has_not_proved_itself_gets_no_part_of_a_message),
+		cmocka_unit_test(no_queue_is_built_where_a_port_is_down),
 		cmocka_unit_test(a_peer_that_looks_away_takes_part),
 		cmocka_unit_test(without_any_path_there_is_an_error),
 		cmocka_unit_test(a_request_that_a_device_forgets_is_sent_again),

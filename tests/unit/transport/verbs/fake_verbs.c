@@ -548,6 +548,7 @@ static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		if (attr->qp_state == IBV_QPS_RTR) {
 			qp->dest = attr->dest_qp_num;
 			qp->device->last_path = attr->ah_attr;
+			fake.counts.connected[qp->device->index]++;
 		}
 		if (attr->qp_state == IBV_QPS_RTS)
 			qp->device->last_rts = *attr;

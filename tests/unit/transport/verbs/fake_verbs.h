@@ -99,6 +99,8 @@ void fake_verbs_gpu_free(struct fake_verbs_gpu *gpu);
 struct fake_verbs_counts {
 	uint64_t requests, bytes;          /* work requests that were carried out, what they wrote */
 	uint64_t data[FAKE_VERBS_DEVICES]; /* bytes written by each device's queue pairs */
+	/* Of each device: requests with bytes that were posted, whatever became of them; queue pairs that were connected. */
+	uint64_t posted[FAKE_VERBS_DEVICES], connected[FAKE_VERBS_DEVICES];
 	uint64_t missing_receives, overflows, wrong_calls;
 	uint64_t failed_queues;
 	uint64_t registrations; /* made so far */

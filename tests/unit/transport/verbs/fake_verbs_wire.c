@@ -302,6 +302,7 @@ int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *list, struct ibv_send
 		r = EINVAL;
 	}
 	for (; list && r == 0; list = list->next) {
+		fake.counts.posted[qp->device->index] += list->num_sge > 0;
 		if (ibv->state == IBV_QPS_ERR)
 			fake_complete(qp, false, list->wr_id, IBV_WC_WR_FLUSH_ERR, 0, 0);
 		else
