@@ -43,8 +43,8 @@ bool transport_handle_is_nccls(const uint8_t handle[static TRANSPORT_HANDLE_BYTE
 	else
 		snprintf(
 			line, TRANSPORT_FOREIGN_BYTES,
-			"host %s has left the network to NCCL, as RDMA is active there, and this host (%.64s) has not: set "
-			"TRIBUTARY_NET=%s on all hosts",
+			"host %s uses NCCL's own RDMA, and this host (%.64s) Tributary: give all hosts the plugin, and set "
+			"TRIBUTARY_NET=%s on all",
 			host, own_host, carrier);
 	return true;
 }

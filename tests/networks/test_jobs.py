@@ -308,11 +308,11 @@ def check_lost_welcome():
     with_job(d, work, before=loses)
 
 
-def comes_to(job, port):
-    """Both connections of the first channel."""
+def comes_to(job, port, channel=0):
+    """Both connections of the channel."""
     end = time.monotonic() + 60
     while True:
-        found = [job.carriers(0, *ranks) for ranks in ((0, 1), (1, 0))]
+        found = [job.carriers(channel, *ranks) for ranks in ((0, 1), (1, 0))]
         expect(None not in found, "a message was lost")
         if found == [([port], [port])] * 2:
             return
@@ -329,6 +329,39 @@ def check_another_address(gone_s):
         job.network.readdress(d.hosts[1].ports[0], gone_s)
         comes_to(job, "e0")
         expect(job.command("flow 100 0"), "the flow did not end")
+    with_job(d, work)
+
+
+def check_loss_after_another_address(host):
+    """A port whose address changed, which no message goes over, leads there when the other one is lost."""
+    d = drawing.equal_hosts(2, 2)
+
+    def work(job):
+        connected(job)
+        job.network.readdress(d.hosts[host].ports[1])
+        comes_to(job, "e1", channel=1)
+        time.sleep(1)
+        job.network.set_link(d.hosts[1].ports[0], "down", False)
+        began_s = time.monotonic()
+        expect(job.command("flow 20 0"), "the flow did not end")
+        expect(time.monotonic() - began_s < 10, "it took %.1f s", time.monotonic() - began_s)
+    with_job(d, work)
+
+
+def check_address_of_no_concern():
+    """A connection that has lost its own port is left alone when an address changes that it does not need."""
+    d = drawing.equal_hosts(2, 3)
+
+    def work(job):
+        connected(job)
+        job.network.set_link(d.hosts[1].ports[0], "down", False)
+        expect(job.command("flow 20 0"), "the flow did not end")
+        for _ in range(2):
+            job.network.readdress(d.hosts[1].ports[2])
+            time.sleep(2)
+        expect(job.command("flow 20 0"), "the flow did not end")
+        found = job.said(1).count("are lost, the last one: an address of this host has changed")
+        expect(found <= 2, "%d times a connection lost its only stream, where that port's own can twice", found)
     with_job(d, work)
 
 
@@ -489,6 +522,9 @@ def cases():
     found["a port that answers late"] = check_late_port
     found["a port with another address"] = lambda: check_another_address(0)
     found["a port with another address, later"] = lambda: check_another_address(6)
+    for host in range(2):
+        found["a port is lost, another address before, h%d" % host] = lambda host=host: check_loss_after_another_address(host)
+    found["an address that is of no concern"] = check_address_of_no_concern
     found["a flood of strangers"] = check_flood
     found["2 hosts with 14 ports"] = lambda: check_paths(drawing.equal_hosts(2, 14))
     for name, happens, how in (

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where this process listens, on all its interfaces, and what it tells its peers of that. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "transport/tcp/dial.h"
@@ -7,7 +8,10 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <string.h>
+
+#define LOOK_NS (10 * NS_PER_S) /* at the addresses of interfaces, while no connection lacks its way */
 
 /* Of each interface: one at its address, one there tied to it, and both at its address of the other family. */
 enum bank { BANK_ADDRESS, BANK_TIED, BANK_OTHER, BANK_OTHER_TIED };
@@ -129,6 +133,17 @@ static bool find_new_address(const struct ifaddrs *all, const char *name, struct
 	return true;
 }
 
+/* The interface has that one now, perhaps again. */
+static void note_gone(struct tcp_transport *transport, int interface, const struct sockaddr_storage *address)
+{
+	struct tcp_interface *at = &transport->interfaces[interface];
+
+	if (address->ss_family == at->address.ss_family)
+		atomic_store(&at->address_gone, !tcp_socket_same_address(address, &at->address));
+	else
+		atomic_store(&at->other_gone, !tcp_socket_same_address(address, &at->other));
+}
+
 void tcp_acceptors_refresh(struct tcp_transport *transport, uint64_t now_ns)
 {
 	struct ifaddrs *all;
@@ -154,22 +169,69 @@ void tcp_acceptors_refresh(struct tcp_transport *transport, uint64_t now_ns)
 		acceptor->fd = fd;
 		acceptor->port = port;
 		acceptor->address = address;
-		transport->changed_ns = now_ns;
+		note_gone(transport, acceptor->interface, &address);
+		acceptor->changed_ns = transport->changed_ns = now_ns;
 	}
 	freeifaddrs(all);
+}
+
+/* Of the ports that are its own. */
+static bool own_has_changed(const struct tcp_connection *connection)
+{
+	const struct tcp_transport *transport = connection->transport;
+
+	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++) {
+		const struct tcp_acceptor *acceptor = transport->acceptors[i];
+
+		if (acceptor && acceptor->changed_ns > connection->r.ways_told_ns &&
+		    transport_device_has(&transport->devices.list[connection->device], acceptor->interface))
+			return true;
+	}
+	return false;
+}
+
+/* One that carries nothing; where its own port has changed one that does, the only one as the last. NULL: none. */
+static struct tcp_stream *stream_to_end(struct tcp_connection *connection)
+{
+	const bool own = own_has_changed(connection);
+	struct tcp_stream *found = NULL;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (!stream->live)
+			continue;
+		if (connection->live_count > 1 && i && !tcp_stream_is_active(connection, i))
+			return stream;
+		if (own)
+			found = stream;
+	}
+	return found;
 }
 
 void tcp_acceptors_tell(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_transport *transport = connection->transport;
-	struct tcp_stream *detour = &connection->streams[TCP_DETOUR_STREAM];
+	struct tcp_stream *stream;
 
-	if (connection->role == TCP_SENDER || connection->stream_count <= TCP_DETOUR_STREAM || !detour->live ||
-	    connection->live_count > 1 || connection->peer_closed || connection->closing)
+	if (connection->role == TCP_SENDER || connection->peer_closed || connection->closing)
 		return;
-	tcp_acceptors_refresh(transport, now_ns);
-	if (transport->changed_ns > connection->r.ways_told_ns)
-		tcp_failover_lost(connection, detour, "an address of this host has changed", now_ns);
+	if (!connection->streams[0].live) /* its address may be another one soon */
+		transport->lacked_ns = now_ns;
+	if (transport->changed_ns <= connection->r.ways_told_ns)
+		return;
+	stream = stream_to_end(connection);
+	if (!stream)
+		return;
+	connection->r.ways_told_ns = now_ns;
+	tcp_failover_lost(connection, stream, "an address of this host has changed", now_ns);
+}
+
+void tcp_acceptors_look(struct tcp_transport *transport, uint64_t now_ns)
+{
+	if (transport->lacked_ns > transport->refreshed_ns ||
+	    clock_elapsed_ns(transport->refreshed_ns, now_ns) > LOOK_NS)
+		tcp_acceptors_refresh(transport, now_ns);
 }
 
 unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,

@@ -37,6 +37,7 @@ struct tcp_acceptor {
 	uint16_t port;
 	bool tied;
 	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
+	uint64_t changed_ns;      /* the address; 0: it is that of the beginning */
 };
 
 #define TCP_REDIAL_FIRST_NS (100 * NS_PER_MS) /* doubled by each failure */
@@ -153,10 +154,12 @@ unsigned tcp_acceptor_ways(const struct tcp_transport *transport, int device,
 /* Interfaces whose address is another one now are listened on at that. Once a second at most. */
 void tcp_acceptors_refresh(struct tcp_transport *transport, uint64_t now_ns);
 /*
- * The sender of a connection that goes another way dials its own one at the address that was told last. At another one its stream
- * is ended, so that it is dialled anew and told. With the connection's lock.
+ * A sender knows this host's addresses from the last WELCOME. When one has changed, a stream of a receiver is ended, so that it is
+ * dialled anew and told: one that carries nothing, or, when it is its own port's, any. With the connection's lock.
  */
 void tcp_acceptors_tell(struct tcp_connection *connection, uint64_t now_ns);
+/* At the interfaces' addresses, as often as is needed. */
+void tcp_acceptors_look(struct tcp_transport *transport, uint64_t now_ns);
 void tcp_acceptors_free(struct tcp_transport *transport);
 /* Reads pending sockets that are ready, and accepts. */
 void tcp_acceptors_progress(struct tcp_transport *transport, uint64_t now_ns);

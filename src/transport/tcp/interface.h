@@ -31,6 +31,7 @@ struct tcp_interface {
 	struct sockaddr_storage other; /* its best address of the other family, if any, which is no link-local one */
 	socklen_t other_bytes;         /* 0: none */
 	unsigned other_prefix_bits;
+	_Atomic bool address_gone, other_gone; /* the interface has another one in its place by now */
 	uint64_t speed_Bps;   /* sum of a bond's live members; a VLAN's or bridge's from below; 10 Gbit/s if unknown */
 	bool speed_assumed;   /* it was unknown */
 	uint64_t guid;        /* from the permanent MAC address of the card's first port; never 0 */

@@ -41,13 +41,10 @@ static bool is_remembered(struct tcp_transport *transport, uint64_t hash)
 	return false;
 }
 
-/* NULL: it has none of the peer's family. */
 static const struct sockaddr_storage *own_address(const struct tcp_interface *interface,
 						  const struct sockaddr_storage *peer)
 {
-	socklen_t bytes;
-
-	return tcp_way_own_address(interface, peer->ss_family == AF_INET6 ? 6 : 4, &bytes);
+	return tcp_way_source(interface, peer->ss_family == AF_INET6 ? 6 : 4);
 }
 
 static const char *name_of(int index, char name[static IF_NAMESIZE])

@@ -60,6 +60,7 @@ static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 	}
 	transport_devices_tick(&transport->devices, now_ns);
 	tcp_connector_expire(transport, now_ns, false);
+	tcp_acceptors_look(transport, now_ns);
 	tcp_acceptor_tick(transport, now_ns);
 	return soon | tcp_linger_step(transport, now_ns, false);
 }

@@ -386,7 +386,7 @@ struct tcp_transport {
 	struct tcp_pending *pending;                      /* of them all, so many slots, in no order */
 	unsigned pending_most, pending_count;
 	uint16_t port, tied_port;                         /* where most of them listen; 0: none yet */
-	uint64_t refreshed_ns, changed_ns;                /* when interfaces' addresses were last looked at, and had changed */
+	uint64_t refreshed_ns, changed_ns, lacked_ns; /* addresses: last looked at; last changed; a receiver lacked its way */
 	/* Ways that were tried in vain, and how many are being tried. */
 	struct {
 		uint64_t hash, at_ns;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { LOOPBACK_INDEX = 1 }; /* in every network namespace */
@@ -126,18 +127,25 @@ static bool is_this_host(const struct sockaddr_storage *peer)
 	return tcp_route_find(peer, NULL, 0, &index) == 0 && index == LOOPBACK_INDEX;
 }
 
+const struct sockaddr_storage *tcp_way_source(const struct tcp_interface *interface, uint8_t family)
+{
+	socklen_t bytes;
+	const struct sockaddr_storage *own = tcp_way_own_address(interface, family, &bytes);
+	const bool gone = own == &interface->address ? atomic_load(&interface->address_gone)
+						     : atomic_load(&interface->other_gone);
+
+	return gone ? NULL : own;
+}
+
 static bool find_one(const struct tcp_interface *interface, const struct tcp_wire_address *peer, struct tcp_way *ret)
 {
 	struct tcp_wire_address wire;
 	struct sockaddr_storage address;
-	const struct sockaddr_storage *own;
-	socklen_t bytes;
 
 	if (!tcp_way_address(interface, peer->family, &wire))
 		return false;
-	own = tcp_way_own_address(interface, peer->family, &bytes);
 	tcp_socket_address(peer, (unsigned)interface->index, &address);
-	if (!reaches(interface, own, &address))
+	if (!reaches(interface, tcp_way_source(interface, peer->family), &address))
 		return false;
 	ret->peer = *peer;
 	ret->neighbours = tcp_way_in_one_subnet(&wire, peer);

@@ -37,6 +37,8 @@ bool tcp_way_address(const struct tcp_interface *interface, uint8_t family, stru
 /* Its own address of that family (4, 6), and how long it is; NULL: none. */
 const struct sockaddr_storage *tcp_way_own_address(const struct tcp_interface *interface, uint8_t family,
 						   socklen_t *ret_bytes);
+/* The same, while it is still there. */
+const struct sockaddr_storage *tcp_way_source(const struct tcp_interface *interface, uint8_t family);
 
 /* By the shorter prefix; two that are equal are not told from each other. */
 bool tcp_way_in_one_subnet(const struct tcp_wire_address *a, const struct tcp_wire_address *b);

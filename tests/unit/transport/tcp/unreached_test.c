@@ -194,8 +194,8 @@ static void it_has_left_the_network_to_nccl(void **state)
 		int32_t sockets;
 		const char *said;
 	} cases[] = {
-		{ { AF_INET, 0, 0x9c, 0x40, 10, 1, 2, 3 }, 0, "host 10.1.2.3 has left the network to NCCL" },
-		{ { AF_INET6, 0, 0x9c, 0x40, [8] = 0xfd, [23] = 7 }, 0, "set TRIBUTARY_NET=tcp on all hosts" },
+		{ { AF_INET, 0, 0x9c, 0x40, 10, 1, 2, 3 }, 0, "host 10.1.2.3 uses NCCL's own RDMA" },
+		{ { AF_INET6, 0, 0x9c, 0x40, [8] = 0xfd, [23] = 7 }, 0, "set TRIBUTARY_NET=tcp on all" },
 		{ { AF_INET, 0, 0x9c, 0x40, 10, 1, 2, 3 }, 2, "host 10.1.2.3 uses NCCL's own sockets" },
 		{ { AF_UNIX }, 0, "a handle that is not Tributary's" },
 	};
