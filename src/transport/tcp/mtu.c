@@ -23,6 +23,7 @@ enum {
 	ENOUGH_IF_LOST = 1,
 	ENOUGH_IF_TRIED = 2,
 	SILENT_BEATS = 4, /* what two sources of ticks make of one, twice */
+	GAP_BEATS = 2,
 };
 
 /* IP and TCP, without options. */
@@ -206,7 +207,6 @@ static enum tcp_mtu_result look(struct tcp_connection *connection, struct tcp_st
 	struct tcp_mtu_sample sample = { 0 };
 	struct tcp_socket_sent sent;
 	enum tcp_mtu_result result;
-	uint64_t heard_ns;
 
 	if (!tcp_socket_sent(stream->fd, &sent))
 		return TCP_MTU_FINE;
@@ -215,9 +215,10 @@ static enum tcp_mtu_result look(struct tcp_connection *connection, struct tcp_st
 		sample.repeats = (unsigned)min_u64(clock_elapsed_ns(stream->last_ack_ns, now_ns) / REFUSED_NS,
 						   UINT32_MAX);
 	sample.waiting_bytes = headers + sent.option_bytes + (unsigned)min_u64(sent.segment_bytes, sent.waiting_bytes);
-	heard_ns = last_heard_ns(connection, stream);
-	sample.peer_silent = clock_elapsed_ns(heard_ns, now_ns) > SILENT_BEATS * beat_ns;
-	sample.peer_lives = clock_elapsed_ns(stream->last_ack_ns, heard_ns) > beat_ns / 2;
+	sample.heard_ns = last_heard_ns(connection, stream);
+	sample.peer_silent = clock_elapsed_ns(sample.heard_ns, now_ns) > SILENT_BEATS * beat_ns;
+	sample.gap_ns = GAP_BEATS * beat_ns;
+	sample.stalled_ns = clock_elapsed_ns(stream->last_ack_ns, now_ns);
 	if (way.packet_bytes && sample.waiting_bytes > way.packet_bytes)
 		sample.enough = ENOUGH_IF_LOST;
 	else if (is_tried(&way, stream) || is_stuck_again(stream, &sent))

@@ -16,6 +16,25 @@ unsigned tcp_mtu_next(unsigned packet_bytes)
 	return 0;
 }
 
+/* A port that is down for a while makes the kernel repeat a packet, too, and the peer is heard again as soon as it is up. */
+static void count_repeats(struct tcp_mtu_rule *rule, const struct tcp_mtu_sample *sample)
+{
+	if (!rule->heard_ns || sample->repeats < rule->seen) {
+		rule->seen = rule->pending = rule->counted = 0;
+		rule->heard_ns = sample->heard_ns;
+		if (sample->stalled_ns >= sample->gap_ns) /* of these nobody knows */
+			rule->seen = sample->repeats;
+	}
+	if (sample->heard_ns != rule->heard_ns) {
+		if (sample->heard_ns - rule->heard_ns < sample->gap_ns)
+			rule->counted += rule->pending;
+		rule->pending = 0;
+		rule->heard_ns = sample->heard_ns;
+	}
+	rule->pending += sample->repeats - rule->seen;
+	rule->seen = sample->repeats;
+}
+
 enum tcp_mtu_result tcp_mtu_step(struct tcp_mtu_rule *rule, const struct tcp_mtu_sample *sample)
 {
 	uint64_t shorts, repeated;
@@ -24,10 +43,11 @@ enum tcp_mtu_result tcp_mtu_step(struct tcp_mtu_rule *rule, const struct tcp_mtu
 		memset(rule, 0, sizeof(*rule));
 		return TCP_MTU_FINE;
 	}
+	count_repeats(rule, sample);
 	if (sample->peer_silent)
 		return TCP_MTU_FINE;
 	if (sample->enough)
-		return sample->peer_lives && sample->repeats >= sample->enough ? TCP_MTU_LOST : TCP_MTU_SUSPECT;
+		return rule->counted >= sample->enough ? TCP_MTU_LOST : TCP_MTU_SUSPECT;
 	if (sample->other != rule->other) {
 		rule->other = sample->other;
 		rule->acknowledged = sample->other_acknowledged;
@@ -37,7 +57,7 @@ enum tcp_mtu_result tcp_mtu_step(struct tcp_mtu_rule *rule, const struct tcp_mtu
 	repeated = sample->other_repeated - rule->repeated;
 	if (!sample->other || shorts <= TCP_MTU_SHORTS * repeated)
 		return TCP_MTU_UNCLEAR;
-	if (sample->peer_lives && sample->repeats >= TCP_MTU_REPEATS && shorts >= TCP_MTU_SHORTS * (1 + repeated))
+	if (rule->counted >= TCP_MTU_REPEATS && shorts >= TCP_MTU_SHORTS * (1 + repeated))
 		return TCP_MTU_LOST;
 	return TCP_MTU_SUSPECT;
 }

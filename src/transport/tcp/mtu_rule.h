@@ -22,7 +22,9 @@ struct tcp_mtu_sample {
 	unsigned repeats;       /* by the retransmission timer, since something was acknowledged last */
 	unsigned waiting_bytes; /* the longest packet of what is not acknowledged, with its headers */
 	bool peer_silent;       /* it was not heard lately over this way: it is stopped, or cut off */
-	bool peer_lives;        /* it was heard over it after the packet should have been acknowledged */
+	uint64_t heard_ns;      /* when it was heard over it last */
+	uint64_t gap_ns;        /* words that are further apart say nothing of what was sent between them */
+	uint64_t stalled_ns;    /* for so long nothing was acknowledged */
 	unsigned enough;        /* repetitions, where there is other proof; 0: there is none */
 	uint64_t other;         /* names it: one that the timer does not repeat anything of; 0: there is none */
 	uint64_t other_acknowledged, other_repeated; /* bytes; segments */
@@ -39,6 +41,9 @@ enum tcp_mtu_result {
 struct tcp_mtu_rule {
 	/* Private: the other one at the first look since something was acknowledged last. */
 	uint64_t other, acknowledged, repeated;
+	/* Repetitions: looked at; since the peer was heard last, which was then; in vain while it was heard, before and after. */
+	unsigned seen, pending, counted;
+	uint64_t heard_ns;
 };
 
 enum tcp_mtu_result tcp_mtu_step(struct tcp_mtu_rule *rule, const struct tcp_mtu_sample *sample);

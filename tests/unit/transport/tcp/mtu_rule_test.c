@@ -17,6 +17,8 @@
 #define TIMER_NS (200 * NS_PER_MS)
 #define SHORT_NS (60 * NS_PER_MS)
 #define LOOK_NS  (5 * NS_PER_MS)
+#define BEAT_NS  (500 * NS_PER_MS)
+#define GAP_NS   (2 * BEAT_NS)
 #define ALL      1000000
 
 /* A long packet that waits, and a short one every now and then. What is lost: in a million. */
@@ -37,9 +39,9 @@ static bool is_lost(struct played *p, unsigned in_a_million)
 /* The time in which the rule found out; 0: the packet arrived before, or it did not within 20 s. */
 static uint64_t stall(struct played *p)
 {
-	struct tcp_mtu_sample sample = { .waiting_bytes = p->waiting_bytes,
-					 .enough = p->enough,
-					 .other = p->alone ? 0 : 7 };
+	struct tcp_mtu_sample sample = {
+		.heard_ns = NS_PER_S, .waiting_bytes = p->waiting_bytes, .enough = p->enough, .other = p->alone ? 0 : 7
+	};
 	uint64_t timer_ns = TIMER_NS, wait_ns = TIMER_NS, short_ns = SHORT_NS;
 
 	for (uint64_t now_ns = 0; now_ns < 20 * NS_PER_S; now_ns += LOOK_NS) {
@@ -59,7 +61,10 @@ static uint64_t stall(struct played *p)
 				sample.other_repeated++;
 			}
 		}
-		sample.peer_lives = !p->peer_stops && now_ns > 300 * NS_PER_MS;
+		sample.stalled_ns = now_ns + 1;
+		sample.gap_ns = GAP_NS;
+		if (!p->peer_stops)
+			sample.heard_ns = NS_PER_S + now_ns / SHORT_NS * SHORT_NS;
 		sample.peer_silent = p->peer_stops && now_ns > 2 * NS_PER_S;
 		if (tcp_mtu_step(&p->rule, &sample) == TCP_MTU_LOST)
 			return now_ns + 1;
@@ -110,6 +115,56 @@ static void no_proof_counts_where_the_way_is_silent(void **state)
 		assert_int_equal(stall(&p), 0);
 }
 
+/* All are lost while the port is down, none while it is up. */
+static bool is_called_lost_though_the_port_was_down(uint64_t *random, unsigned enough)
+{
+	struct tcp_mtu_sample sample = {
+		.waiting_bytes = 1500, .enough = enough, .other = enough ? 0 : 7, .gap_ns = GAP_NS
+	};
+	const uint64_t first_ns = NS_PER_S + random_below(random, 2 * NS_PER_S),
+		       before_ns = random_below(random, first_ns);
+	uint64_t timer_ns = TIMER_NS, wait_ns = TIMER_NS, change_ns = first_ns - before_ns, beat_ns = 0;
+	struct tcp_mtu_rule rule = { 0 };
+	bool up = false; /* since before_ns */
+
+	sample.heard_ns = 4 * NS_PER_S - before_ns - random_below(random, BEAT_NS);
+	for (uint64_t now_ns = 0; now_ns < 20 * NS_PER_S; now_ns += LOOK_NS) {
+		if (now_ns >= change_ns) {
+			up = !up;
+			change_ns += NS_PER_S + random_below(random, 2 * NS_PER_S);
+			beat_ns = now_ns +
+				  random_below(random,
+					       BEAT_NS); /* what was held back comes with a repetition of its own */
+		}
+		if (now_ns >= timer_ns) {
+			sample.repeats++;
+			wait_ns *= 2;
+			timer_ns += wait_ns;
+			if (up)
+				return false;
+		}
+		if (up && now_ns >= beat_ns) {
+			sample.heard_ns = 4 * NS_PER_S + now_ns;
+			sample.other_acknowledged += (uint64_t)TCP_MTU_SHORTS * TCP_WIRE_FRAME_BYTES;
+			beat_ns += BEAT_NS;
+		}
+		sample.stalled_ns = now_ns + 1;
+		sample.peer_silent = 4 * NS_PER_S + now_ns - sample.heard_ns > 2 * NS_PER_S;
+		if (tcp_mtu_step(&rule, &sample) == TCP_MTU_LOST)
+			return true;
+	}
+	return false;
+}
+
+static void a_port_that_goes_down_again_and_again_is_no_such_way(void **state)
+{
+	uint64_t random = runtime_seed();
+
+	(void)state;
+	for (unsigned i = 0; i < 30000; i++)
+		assert_false(is_called_lost_though_the_port_was_down(&random, i % 3));
+}
+
 /* Of so many packets, each of which is lost like any other. */
 static unsigned found_by_mistake(unsigned lost, unsigned packets)
 {
@@ -151,7 +206,7 @@ static void a_peer_that_is_stopped_has_none(void **state)
 static void a_window_of_zero_is_none(void **state)
 {
 	struct tcp_mtu_rule rule = { 0 };
-	struct tcp_mtu_sample sample = { .waiting_bytes = 9000, .peer_lives = true, .other = 7 };
+	struct tcp_mtu_sample sample = { .waiting_bytes = 9000, .heard_ns = NS_PER_S, .other = 7 };
 
 	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
@@ -189,6 +244,7 @@ int main(void)
 		cmocka_unit_test(a_way_that_loses_long_packets_alone_is_found_after_the_third_repetition),
 		cmocka_unit_test(with_other_proof_so_many_repetitions_are_enough),
 		cmocka_unit_test(no_proof_counts_where_the_way_is_silent),
+		cmocka_unit_test(a_port_that_goes_down_again_and_again_is_no_such_way),
 		cmocka_unit_test(plain_loss_is_no_such_way),
 		cmocka_unit_test(a_way_that_carries_nothing_is_none),
 		cmocka_unit_test(a_peer_that_is_stopped_has_none),
