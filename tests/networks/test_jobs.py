@@ -411,20 +411,6 @@ def check_flood():
     with_job(d, work, before=flood, may_warn="that said nothing before the next ones came", env={"TRIBUTARY_PORTS": "%d-%d" % (PORTS[0], PORTS[1] - 1)})
 
 
-def check_again_and_again(outages=8):
-    """A port that goes down and up loses no message, and is called nothing that it is not."""
-    d, rng = drawing.equal_hosts(2, 2), random.Random(1)
-
-    def work(job):
-        connected(job)
-        job.begin("flow %d %d" % (4 * outages * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
-        for state in ("down", "up") * outages:
-            time.sleep(rng.uniform(1, 3))
-            job.network.set_link(d.hosts[1].ports[0], state, True)
-        expect(job.command_done(90), "the flow did not end")
-    with_job(d, work, message_bytes=FLOW_BYTES)
-
-
 def check_new_address(d, port):
     def work(job):
         devices = connected(job)
@@ -547,7 +533,6 @@ def cases():
             ("takes nothing any more", takes_nothing, {}), ("refuses", refuses, {}),
             ("is lost, then the other", both_in_turn, {"ports": 3, "seconds": 12})):
         found["a port %s" % name] = lambda happens=happens, how=how: check_goes_on(happens, **how)
-    found["a port is lost again and again"] = check_again_and_again
     found["two hosts apart"] = lambda: check_no_path(drawing.apart(), "no route leads there")
     for d in map(drawing.draw, range(DRAWN)):
         found[d.name] = lambda d=d: (check_paths if drawing.can_run(d) else check_no_path)(d)
