@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A handle that NCCL's own network made: the peer's host has left the network to NCCL, and this one has not. Pure. */
+/* A handle that NCCL's own network made: the peer's host does not use Tributary. Pure. */
 #ifndef TRIBUTARY_TRANSPORT_FOREIGN_H
 #define TRIBUTARY_TRANSPORT_FOREIGN_H
 
