@@ -587,14 +587,6 @@ const char *params_origin(const struct params *params, size_t index)
 	return params->from_nccl >> index & 1 ? rows[index].form.instead : rows[index].info.name;
 }
 
-const char *params_origin_of(const struct params *params, const char *name)
-{
-	for (size_t i = 0; i < params_count(); i++)
-		if (!strcmp(rows[i].info.name, name))
-			return params_origin(params, i);
-	return name;
-}
-
 int params_format(const struct params *params, size_t index, char *text, size_t text_bytes)
 {
 	const struct param_row *row = &rows[index];

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <stdio.h>
 
 enum net_choice { NET_CHOICE_AUTO, NET_CHOICE_TCP, NET_CHOICE_VERBS, NET_CHOICE_OFF, NET_CHOICE_COUNT };
@@ -112,7 +113,15 @@ bool params_is_given(const struct params *params, size_t index);
 /* The variable that the value of row `index` came from: its own, or NCCL's in its place. */
 const char *params_origin(const struct params *params, size_t index);
 /* The same of the row that has this name. */
-const char *params_origin_of(const struct params *params, const char *name);
+static inline const char *params_origin_of(const struct params *params, const char *name)
+{
+	struct param_info info = { .name = "" };
+	size_t i = params_count();
+
+	while (i && strcmp(info.name, name) != 0)
+		params_info(--i, &info);
+	return params_origin(params, i);
+}
 /* The present value of row `index` as text, NUL-terminated; -ENOSPC when it does not fit. */
 int params_format(const struct params *params, size_t index, char *text, size_t text_bytes);
 

@@ -49,7 +49,7 @@ static void sent(struct verbs_connection *connection, struct verbs_queue *queue,
 		queue->head++;
 		verbs_completion_delivered(connection, &done);
 		if (done.kind == VERBS_ITEM_PROOF)
-			verbs_failover_proven(connection, queue);
+			verbs_queue_proven(connection, queue);
 	}
 }
 

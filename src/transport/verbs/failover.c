@@ -173,16 +173,6 @@ static void proves(struct verbs_connection *connection, struct verbs_queue *queu
 		verbs_queue_lost(connection, queue, "it takes no write");
 }
 
-void verbs_failover_proven(struct verbs_connection *connection, struct verbs_queue *queue)
-{
-	if (queue->state != VERBS_QUEUE_PROVING)
-		return;
-	queue->state = VERBS_QUEUE_LIVE;
-	connection->live_count++;
-	log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
-		 connection->rails[queue->rail].port->name);
-}
-
 /* It could not be built, here or there: as after a failure. */
 static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 {

@@ -223,6 +223,16 @@ int verbs_queue_post_proof(struct verbs_connection *connection, struct verbs_que
 	return post(connection, queue, &wr, &item);
 }
 
+void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	if (queue->state != VERBS_QUEUE_PROVING)
+		return;
+	queue->state = VERBS_QUEUE_LIVE;
+	connection->live_count++;
+	log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
+		 connection->rails[queue->rail].port->name);
+}
+
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection)
 {
 	const uint32_t most = connection->live_count > 1 ? STRIPE_ITEMS : VERBS_ITEMS_OF_DATA;

@@ -425,6 +425,8 @@ void verbs_queue_moved(struct verbs_connection *connection); /* something of a m
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection);
 /* Nothing but a notice, which tells nothing: whether it arrives is what matters. */
 int verbs_queue_post_proof(struct verbs_connection *connection, struct verbs_queue *queue);
+/* That arrived. */
+void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue *queue);
 /* It takes what the peer writes. */
 static inline bool verbs_queue_stands(const struct verbs_queue *queue)
 {
@@ -520,7 +522,6 @@ int verbs_completion_take(struct verbs_connection *connection);
 
 /* failover.c */
 void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
-void verbs_failover_proven(struct verbs_connection *connection, struct verbs_queue *queue);
 /* Now and then: drains, rebuilds, gives up. */
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 

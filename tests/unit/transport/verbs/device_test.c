@@ -266,9 +266,10 @@ static void every_reason_for_none_is_said(void **state)
 
 static void load(struct opened *opened, const char *variable, const char *value)
 {
-	const struct params_source source = params_from_environment();
+	struct params_source source;
 
 	setenv(variable, value, 1);
+	source = params_from_environment();
 	params_load(&source, NULL, NULL, &opened->params);
 	unsetenv(variable);
 	opened->params.gid_index = 1;
