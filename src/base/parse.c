@@ -320,7 +320,7 @@ bool parse_list_next(const char **rest, char separator, const char **ret_item, s
 
 enum { LIST_ITEMS_MAX = 32, LIST_NAME_BYTES = 63, LIST_NUMBERS = 3 };
 
-/* ":PORT:RAIL:PLANE", each as atoi() reads it, or -1: not there. Returns what is behind the colons. */
+/* ":PORT:RAIL:PLANE", each as atoi() reads it, or -1 where it is not given. text begins with a colon. */
 static void list_numbers(const char *text, size_t bytes, int ret[static LIST_NUMBERS])
 {
 	for (unsigned i = 0; i < LIST_NUMBERS; i++)

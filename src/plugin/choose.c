@@ -45,7 +45,7 @@ static bool is_switched_off(const char *text)
 	return !errno && value;
 }
 
-static void note_port(const char *root, const char *device, unsigned number, struct plugin_rdma *ret)
+static void note_port(const char *root, const char *device, struct plugin_rdma *ret)
 {
 	char link[PATH_MAX], target[PATH_MAX], *place;
 	struct plugin_port *port;
@@ -55,7 +55,6 @@ static void note_port(const char *root, const char *device, unsigned number, str
 		return;
 	port = &ret->ports[ret->count - 1];
 	snprintf(port->device, sizeof(port->device), "%s", device);
-	port->number = number;
 	snprintf(link, sizeof(link), "%.2000s/%s/device", root, device);
 	bytes = readlink(link, target, sizeof(target) - 1);
 	target[bytes > 0 ? bytes : 0] = '\0';
@@ -80,7 +79,7 @@ static void look_at(const struct verbs_api *api, const char *root, struct ibv_de
 		if (api->query_port(context, (uint8_t)number, &port) == 0 && port.state == IBV_PORT_ACTIVE &&
 		    (port.link_layer == IBV_LINK_LAYER_INFINIBAND || port.link_layer == IBV_LINK_LAYER_ETHERNET) &&
 		    parse_list_wants(hca ? hca : "", name, number))
-			note_port(root, name, number, ret);
+			note_port(root, name, ret);
 	}
 	api->close_device(context);
 }

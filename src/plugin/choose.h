@@ -22,7 +22,6 @@ struct plugin_rdma {
 	unsigned count; /* those beyond PLUGIN_PORTS_MAX, too */
 	struct plugin_port {
 		char device[64];
-		unsigned number;
 		char bus_id[24];   /* of the card; "": not known */
 	} ports[PLUGIN_PORTS_MAX]; /* in libibverbs's order */
 };
@@ -38,7 +37,7 @@ extern const struct plugin_rdma_source plugin_rdma_here;
 struct plugin_choice {
 	bool ours;        /* false: every communicator is declined, so that NCCL uses its own transport */
 	bool wants_verbs; /* ours, and RDMA was asked for by name */
-	char reason[256]; /* why it is left to NCCL, or what is left unused; a clause; "": nothing is to be said */
+	char reason[256]; /* for the log: why NCCL has the network, or which device nobody uses; or "" */
 	bool looked;      /* rdma is known */
 	struct plugin_rdma rdma;
 };

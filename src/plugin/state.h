@@ -36,7 +36,7 @@ const struct params *plugin_state_params(void);
 /* Sets params.tuning_told, before this process listens. */
 void plugin_state_tell_tuning(uint64_t number);
 const struct plugin_choice *plugin_state_choice(void);
-/* Looked for the first time that somebody asks, unless the choice did. */
+/* The RDMA ports that NCCL would use. The first call looks for them, unless plugin_state_load() has. */
 const struct plugin_rdma *plugin_state_rdma(void);
 const struct transport_ops *plugin_state_ops(void);
 

@@ -7,7 +7,7 @@
 
 enum { TRANSPORT_FOREIGN_BYTES = 384 };
 
-/* False: it is none. carrier: what this host takes, TRIBUTARY_NET's word. line: what to tell the user. */
+/* False: NCCL did not make it. carrier: the TRIBUTARY_NET that this host uses. line: the message for the user. */
 bool transport_handle_is_nccls(const uint8_t handle[static TRANSPORT_HANDLE_BYTES], const char *own_host,
 			       const char *carrier, char line[static TRANSPORT_FOREIGN_BYTES]);
 

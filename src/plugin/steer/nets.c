@@ -65,7 +65,7 @@ const char *steer_nets_order(const struct steer_nets *nets)
 static void know_rdma(const struct plugin_rdma *rdma, struct steer_nets *nets)
 {
 	_Static_assert((int)PLUGIN_PORTS_MAX == (int)PLAN_NICS_MAX, "each has a place in nets");
-	const char *why = rdma->count > PLUGIN_PORTS_MAX ? "it has more RDMA ports than can be told apart here" : NULL;
+	const char *why = rdma->count > PLUGIN_PORTS_MAX ? "this host has too many RDMA ports" : NULL;
 
 	for (unsigned i = 0; !why && i < rdma->count; i++) {
 		snprintf(nets->at[i].name, sizeof(nets->at[0].name), "%s", rdma->ports[i].device);

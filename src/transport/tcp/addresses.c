@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where this process listens, on all its interfaces, and what it tells its peers of that. */
+/* The addresses at which this process listens, and how its peers learn of them. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"

@@ -13,10 +13,7 @@ int tcp_carrier_of(const struct tcp_transport *transport, int device, int interf
 	return transport->devices.list[interface].pace ? interface : device;
 }
 
-/*
- * Who sends, as the pace tells senders apart: the peer's port, by its address, if the connection
- * uses one port at a time, else the peer's host.
- */
+/* Identifies the sender for the pace: by the peer's address if the connection uses one port at a time, else by its host. */
 static uint64_t source_of(const struct tcp_receiver *r, const struct sockaddr_storage *peer)
 {
 	uint64_t source = r->host_id;
