@@ -283,15 +283,17 @@ static const char *tried(const struct tcp_connection *connection, char *text, si
 static void end_if_stuck(struct tcp_connection *connection, uint64_t now_ns)
 {
 	const uint64_t stuck_ns = clock_elapsed_ns(connection->s.mtu.moved_ns, now_ns);
+	const uint64_t silent_ns = clock_elapsed_ns(connection->last_rx_ns, now_ns);
 	char reason[256], sizes[64];
 
-	if (stuck_ns <= connection->transport->silence_ns)
+	/* That a peer is silent says more, and ends the connection as well. */
+	if (stuck_ns <= connection->transport->silence_ns || silent_ns > SILENT_BEATS * connection->transport->beat_ns)
 		return;
 	snprintf(reason, sizeof(reason),
 		 "nothing sent to it has arrived for %.1f s (TRIBUTARY_TIMEOUT), though it was heard %.1f s ago; "
 		 "streams were dialled anew %" PRIu64 " times%s",
-		 (double)stuck_ns / NS_PER_S, (double)clock_elapsed_ns(connection->last_rx_ns, now_ns) / NS_PER_S,
-		 connection->counted.streams_redialled, tried(connection, sizes, sizeof(sizes)));
+		 (double)stuck_ns / NS_PER_S, (double)silent_ns / NS_PER_S, connection->counted.streams_redialled,
+		 tried(connection, sizes, sizeof(sizes)));
 	tcp_connection_fail(connection, -EREMOTEIO, reason);
 }
 

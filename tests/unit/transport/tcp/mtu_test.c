@@ -555,7 +555,7 @@ static void below_all_sizes_the_connection_ends_and_says_what_was_tried(void **s
 
 	(void)state;
 	drop_longer(0, 1000);
-	begin((struct order){ .timeout_ms = 6000 });
+	begin((struct order){ .timeout_ms = 15000 }); /* four sizes, tried one after another */
 	end(&a, -EREMOTEIO);
 	assert_non_null(strstr(a.warning, "nothing sent to it has arrived for"));
 	assert_non_null(strstr(a.warning, "(TRIBUTARY_TIMEOUT), though it was heard"));
