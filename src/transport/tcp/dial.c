@@ -84,6 +84,7 @@ static int dial_connect(struct tcp_transport *transport, struct tcp_dial *dial, 
 		return dial_again(transport, dial, r, now_ns);
 	dial->count = 0;
 	dial->state = TCP_DIAL_CHALLENGE;
+	dial->challenge_by_ns = now_ns + params_replace_ns(transport->params->timeout_ns);
 	return 0;
 }
 
@@ -226,5 +227,11 @@ int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64
 	/* Not while a greeting waits: the way leads there, and a process that is held up is no fault of its. */
 	if (r == 0 && dial->state == TCP_DIAL_CONNECT && now_ns > dial->next_pin_ns && dial->pin != TCP_PIN_NONE)
 		r = dial_again(transport, dial, -ETIMEDOUT, now_ns);
+	/* The other end of one that is silent for so long may be gone, and what told of that, too. A race has its own rule. */
+	if (r == 0 && dial->state == TCP_DIAL_CHALLENGE && !dial->once && now_ns > dial->challenge_by_ns) {
+		sys_close_socket(&dial->fd);
+		dial->state = TCP_DIAL_START;
+		dial->retry_at_ns = now_ns;
+	}
 	return r;
 }

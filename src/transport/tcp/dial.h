@@ -74,7 +74,7 @@ struct tcp_dial {
 	bool packet_works;     /* such packets arrive */
 	int traffic_class;
 	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
-	uint64_t retry_at_ns, deadline_ns;
+	uint64_t retry_at_ns, challenge_by_ns, deadline_ns;
 	bool follows; /* the first stream's way */
 	unsigned refused;
 	bool peer_is_here; /* on this host: no interface leads to it */
@@ -95,7 +95,7 @@ struct tcp_dial {
 struct tcp_racer {
 	int way; /* -1: unused */
 	struct tcp_dial dial;
-	uint64_t until_ns;
+	uint64_t since_ns, until_ns;
 };
 
 /*

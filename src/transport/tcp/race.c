@@ -16,6 +16,7 @@
 #define OWN_TRY_NS     (1200 * NS_PER_MS) /* that of the devices' ports within a subnet: a lost SYN comes again after 1 s */
 #define ROUND_EVERY_NS (50 * NS_PER_MS)
 #define FAILED_NS      (10 * NS_PER_S) /* a way that failed is not tried before others */
+#define SPLIT_NS       (10 * NS_PER_S) /* so long the ports of a subnet are not waited for */
 enum { REFUSED_MAX = 20, DETOUR_REFUSED_MAX = 3, ROUNDS_DOUBLED = 4 };
 
 /* One that lost after HELLO, as a stranger does that says no more than a nonce, is taken where there is no other. */
@@ -207,6 +208,7 @@ static void try_way(struct tcp_race *race, struct tcp_racer *racer, unsigned at,
 	dial->hello.epoch = race->epoch;
 	race->tried[at] = true;
 	racer->way = (int)at;
+	racer->since_ns = now_ns;
 	racer->until_ns = now_ns + (TRY_NS << (race->round < ROUNDS_DOUBLED ? race->round : ROUNDS_DOUBLED));
 	if (way->rank == TCP_WAY_OWN && way->neighbours && racer->until_ns < now_ns + OWN_TRY_NS)
 		racer->until_ns = now_ns + OWN_TRY_NS;
@@ -323,11 +325,31 @@ static bool is_faster(const struct tcp_race *race, const struct tcp_way *way)
 	return false;
 }
 
+static bool waits_for_neighbour(const struct tcp_race *race, const struct tcp_racer *racer)
+{
+	return racer->way >= 0 && race->ways[racer->way].neighbours && racer->dial.state < TCP_DIAL_CHALLENGE;
+}
+
+/* Ports of one subnet that are not joined are seldom the only ones. */
+static void note_split(const struct tcp_race *race, uint64_t now_ns)
+{
+	bool is_split = false;
+
+	for (unsigned i = 0; i < race->way_count; i++)
+		is_split |= race->ways[i].neighbours && has_failed_lately(race->transport, &race->ways[i], now_ns);
+	for (unsigned i = 0; i < TCP_RACERS; i++)
+		is_split |= waits_for_neighbour(race, &race->racers[i]) &&
+			    clock_elapsed_ns(race->racers[i].since_ns, now_ns) >= PATIENCE_NS;
+	if (is_split)
+		race->transport->split_ns = now_ns;
+}
+
 /* The racer's socket is the first dial's; the others leave. */
 static void take(struct tcp_race *race, struct tcp_racer *racer, uint64_t now_ns)
 {
 	struct tcp_dial *dial = race->dial;
 
+	note_split(race, now_ns);
 	race->taken = racer->way;
 	*dial = racer->dial;
 	racer->dial.fd = -1;
@@ -340,14 +362,17 @@ static void take(struct tcp_race *race, struct tcp_racer *racer, uint64_t now_ns
 	race->challenged_ns = 0;
 }
 
-static uint64_t patience_ns(const struct tcp_race *race, const struct tcp_racer *best)
+static uint64_t patience_ns(const struct tcp_race *race, const struct tcp_racer *best, uint64_t now_ns)
 {
+	const uint64_t split_ns = race->transport->split_ns;
+
+	if (split_ns && clock_elapsed_ns(split_ns, now_ns) < SPLIT_NS)
+		return PATIENCE_NS;
 	for (unsigned i = 0; i < TCP_RACERS; i++) {
 		const struct tcp_racer *racer = &race->racers[i];
-		const struct tcp_way *way = racer->way < 0 ? NULL : &race->ways[racer->way];
 
-		if (way && way->rank == TCP_WAY_OWN && way->neighbours && racer->dial.state < TCP_DIAL_CHALLENGE &&
-		    is_worse(race, &race->ways[best->way], way))
+		if (waits_for_neighbour(race, racer) && race->ways[racer->way].rank == TCP_WAY_OWN &&
+		    is_worse(race, &race->ways[best->way], &race->ways[racer->way]))
 			return OWN_TRY_NS;
 	}
 	return PATIENCE_NS;
@@ -369,7 +394,7 @@ int tcp_race_step(struct tcp_race *race, uint64_t now_ns)
 		return 0;
 	more = begin_more(race, best ? &race->ways[best->way] : NULL, now_ns);
 	best = best_of(race);
-	if (best && (!more || clock_elapsed_ns(race->challenged_ns, now_ns) >= patience_ns(race, best))) {
+	if (best && (!more || clock_elapsed_ns(race->challenged_ns, now_ns) >= patience_ns(race, best, now_ns))) {
 		take(race, best, now_ns);
 		return 1;
 	}

@@ -162,7 +162,8 @@ bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret)
 					 .repeats = info.begin.tcpi_retransmits,
 					 .segment_bytes = info.begin.tcpi_snd_mss,
 					 .option_bytes = info.begin.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0 };
-	ret->refused = waiting_bytes && !info.begin.tcpi_unacked &&
+	/* Where the system has no way, as while a port is down, it backs off. */
+	ret->refused = waiting_bytes && !info.begin.tcpi_unacked && !info.begin.tcpi_backoff &&
 		       info.window_bytes >= min_u64(ret->waiting_bytes, ret->segment_bytes);
 	return true;
 }

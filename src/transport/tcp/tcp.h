@@ -392,6 +392,7 @@ struct tcp_transport {
 		uint64_t hash, at_ns;
 	} failed_ways[TCP_FAILED_WAYS_MAX];
 	unsigned racers;
+	uint64_t split_ns; /* an address in a subnet of ours did not answer where another of the same host did */
 	char host[TCP_WIRE_HOST_BYTES];
 	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
 	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;
@@ -401,8 +402,7 @@ struct tcp_transport {
 	uint32_t next_listener_id;
 	uint64_t next_connector_id;
 	struct transport_service service;
-	/* It waits for the lock. Callers poll connect and accept without end and would take the lock again before it
-	 * wakes; while this is set they answer "not yet" instead. */
+	/* For the lock. Callers that poll without end would take it again before it wakes: they answer "not yet" instead. */
 	_Atomic bool service_waits;
 	_Atomic uint64_t sends; /* posted so far, on all connections */
 	/* Addresses that could be reached only as the system routes: hashes, the oldest is overwritten. */

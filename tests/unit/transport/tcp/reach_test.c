@@ -2,6 +2,8 @@
 /* Each reason why a host is not reached has a line and a remedy of its own. */
 #include "transport/tcp/reach.h"
 
+#include "base/clock.h"
+#include "base/params.h"
 #include "transport/tcp/dial.h"
 
 #include <setjmp.h>
@@ -11,6 +13,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -168,6 +171,46 @@ static void a_dial_that_runs_out_of_time_tells_how_far_it_came(void **state)
 	close(ends[1]);
 }
 
+/* Of a stream that is not raced: who accepts and says nothing may have forgotten it. It is no reason to take another way. */
+static void what_is_half_open_is_dialled_anew(void **state)
+{
+	const struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const uint64_t replace_ns = params_replace_ns(30 * NS_PER_S);
+	const struct params params = { .timeout_ns = 30 * NS_PER_S };
+	static struct tcp_transport transport;
+	static struct tcp_dial dial;
+	struct sockaddr_in at;
+	socklen_t bytes = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), ends[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(bind(listener, (const struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(listener, 2), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
+	transport.params = &params;
+	dial = (struct tcp_dial){ .fd = -1, .port = ntohs(at.sin_port), .interface = -1, .deadline_ns = UINT64_MAX };
+	dial.peer_bytes = sizeof(at);
+	memcpy(&dial.peer, &at, sizeof(at));
+	for (uint64_t i = 0; i < 2; i++) {
+		const uint64_t begin_ns = i * 2 * replace_ns;
+
+		for (unsigned tries = 0; dial.state != TCP_DIAL_CHALLENGE && tries < 10000; tries++, usleep(100))
+			assert_int_equal(tcp_dial_step(&transport, &dial, begin_ns), 0);
+		assert_int_equal(dial.state, TCP_DIAL_CHALLENGE);
+		ends[i] = accept(listener, NULL, NULL);
+		assert_true(ends[i] >= 0);
+		assert_int_equal(tcp_dial_step(&transport, &dial, begin_ns + replace_ns), 0);
+		assert_int_equal(dial.state, TCP_DIAL_CHALLENGE);
+		assert_int_equal(tcp_dial_step(&transport, &dial, begin_ns + replace_ns + 1), 0);
+		assert_int_equal(dial.state, TCP_DIAL_START);
+		assert_int_equal(recv(ends[i], &byte, 1, 0), 0);
+		close(ends[i]);
+	}
+	assert_false(dial.gave_up);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +218,7 @@ int main(void)
 		cmocka_unit_test(each_has_its_line_with_place_and_remedy),
 		cmocka_unit_test(what_is_not_known_is_left_out),
 		cmocka_unit_test(a_dial_that_runs_out_of_time_tells_how_far_it_came),
+		cmocka_unit_test(what_is_half_open_is_dialled_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
