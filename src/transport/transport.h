@@ -194,6 +194,9 @@ struct transport_ops {
 	 */
 	int (*progress)(struct transport_connection *connection, enum transport_next *ret_next);
 
+	/* A clause that says why it has failed, for another transport that uses it; "": it has not. */
+	void (*why)(struct transport_connection *connection, char *ret, size_t bytes);
+
 	/* Never blocks, whatever is outstanding; requests of the connection are gone with it. NULL is fine. */
 	void (*close_connection)(struct transport_connection *connection);
 	void (*close_listener)(struct transport_listener *listener);

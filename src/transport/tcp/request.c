@@ -58,6 +58,8 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 	if (connection->error)
 		return;
 	connection->error = error;
+	if (why != connection->lost_why)
+		snprintf(connection->lost_why, sizeof(connection->lost_why), "%s", why);
 	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
 	if (!connection->closing && tcp_request_awaited(connection) && !connection->transport->params->quiet)
 		log_warn("connection %s host %s is lost: %s", connection->role == TCP_SENDER ? "to" : "from",

@@ -294,7 +294,7 @@ struct tcp_connection {
 	uint32_t changes; /* of active: what a sender said last counts */
 	bool several; /* more than one was active at a time, or may come to be */
 	uint64_t lost_ns; /* since when no stream is live */
-	char lost_why[64];
+	char lost_why[256]; /* the last stream, or, with an error, the connection */
 	/*
 	 * Its process id, if it is on this host; else 0. Asked only when no stream is left: in a container with another
 	 * namespace of process ids it may name nobody, and the connection ends without a redial.

@@ -447,6 +447,15 @@ static int tcp_progress(struct transport_connection *connection, enum transport_
 	return tcp_watch_progress((struct tcp_connection *)connection, ret_next);
 }
 
+static void tcp_why(struct transport_connection *opaque, char *ret, size_t bytes)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	snprintf(ret, bytes, "%s", connection->error ? connection->lost_why : "");
+	pthread_mutex_unlock(&connection->lock);
+}
+
 static void tcp_close_connection(struct transport_connection *connection)
 {
 	if (connection)
@@ -474,6 +483,7 @@ const struct transport_ops transport_tcp = {
 	.test = tcp_test,
 	.watch = tcp_watch,
 	.progress = tcp_progress,
+	.why = tcp_why,
 	.close_connection = tcp_close_connection,
 	.close_listener = tcp_close_listener,
 };

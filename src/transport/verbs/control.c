@@ -6,6 +6,8 @@
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { FRAME_TAG = 1 };
 
@@ -81,6 +83,26 @@ int verbs_control_truncated(struct verbs_connection *connection)
 
 	verbs_control_say(connection, &frame);
 	return verbs_connection_fail(connection, -EMSGSIZE, VERBS_TOO_LONG);
+}
+
+const char *verbs_control_why(struct verbs_connection *connection, char *text, size_t bytes)
+{
+	const struct verbs_control *control = &connection->control;
+	size_t length;
+
+	tcp->why(control->in, text, bytes);
+	if (!*text)
+		tcp->why(control->out, text, bytes);
+	if (!*text)
+		return "it broke the protocol";
+	for (unsigned i = 0; i < connection->rail_count; i++) {
+		length = strlen(text);
+		if (verbs_port_is_down(connection->rails[i].port))
+			snprintf(text + length, bytes - length, "; port %s is down", connection->rails[i].port->name);
+		else if (connection->peer_down_ns[i])
+			snprintf(text + length, bytes - length, "; the peer's port of rail %u is down", i);
+	}
+	return text;
 }
 
 void verbs_control_close(struct verbs_connection *connection)

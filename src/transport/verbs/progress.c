@@ -61,13 +61,14 @@ static void move(struct verbs_connection *connection, bool *ret_more)
 /* The peer's end is known: what it had sent before is here. */
 static void ends(struct verbs_connection *connection)
 {
+	char why[sizeof(connection->why)];
 	bool more = true;
 
 	for (unsigned i = 0; i < LAST_LOOKS && more && !connection->error; i++)
 		move(connection, &more);
 	if (connection->role == VERBS_RECEIVER && connection->r.turn_count)
 		return; /* what the card still has to put in its place */
-	verbs_connection_fail(connection, -EREMOTEIO, "its process or host is gone");
+	verbs_connection_fail(connection, -EREMOTEIO, verbs_control_why(connection, why, sizeof(why)));
 }
 
 static void listen_to_devices(struct verbs_transport *transport, uint64_t now_ns)

@@ -315,7 +315,7 @@ struct verbs_connection {
 	unsigned ready; /* counts what came */
 	enum verbs_role role;
 	int error;     /* 0, or what every call returns from now on */
-	char why[128]; /* the same in words */
+	char why[256]; /* the same in words */
 	bool peer_closed;
 	unsigned rail_count, queue_count, live_count;
 	struct verbs_rail rails[VERBS_WIRE_RAILS_MAX];
@@ -530,6 +530,8 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 /* The end, and why: a message was longer than the receive that it matched. */
 int verbs_control_truncated(struct verbs_connection *connection);
 int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
+/* A clause that says why the control connection is lost, and which ports are down. Returns text, or a literal. */
+const char *verbs_control_why(struct verbs_connection *connection, char *text, size_t bytes);
 /* Sends what is to be said. An error: the peer is gone. */
 int verbs_control_push(struct verbs_connection *connection);
 /* One whole frame, for the handshake: 1 when it is through, 0 not yet. *request is the caller's place. */

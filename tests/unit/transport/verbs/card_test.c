@@ -9,6 +9,7 @@
 #include "support/peer.h"
 #include "support/runtime.h"
 #include "support/traffic.h"
+#include "transport/tcp/tcp.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/link_harness.h"
 
@@ -560,6 +561,42 @@ static void an_end_that_closes_is_missed_though_a_child_lives(void **state)
 	verbs_link_harness_close(&harness);
 }
 
+/* What the control connection knows, and which port is down. */
+static void the_line_of_a_lost_connection_says_what_is_known(void **state)
+{
+	const uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_request *request = NULL;
+	struct verbs_link_harness harness;
+	struct tcp_connection *control;
+	void *registration = NULL;
+	static uint8_t to[1000];
+	size_t bytes = sizeof(to);
+	void *data = to;
+	int tag = 1, r;
+
+	(void)state;
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	log_lines_start(NULL);
+	assert_int_equal(link_exchange(&harness.link, 1000, 1), 0);
+	assert_int_equal(ops->receive(harness.link.receiver, 1, &data, &bytes, &tag, &registration, &request), 0);
+	fake_verbs_port(1, false);
+	control = (struct tcp_connection *)((struct verbs_connection *)harness.link.receiver)->control.in;
+	pthread_mutex_lock(&control->lock);
+	tcp_connection_fail(control, -EREMOTEIO, "nothing was heard of it for 29.4 s (TRIBUTARY_TIMEOUT)");
+	pthread_mutex_unlock(&control->lock);
+	do {
+		bool done;
+
+		r = ops->test(request, &done, NULL);
+		assert_false(runtime_past(deadline_ns));
+	} while (r == 0);
+	assert_int_equal(r, -EREMOTEIO);
+	assert_non_null(strstr(log_lines()->text, "is lost: nothing was heard of it for 29.4 s (TRIBUTARY_TIMEOUT); "
+						  "port fake1 is down"));
+	verbs_link_harness_close(&harness);
+	log_set_sink(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -581,6 +618,7 @@ int main(void)
 		cmocka_unit_test(too_little_locked_memory_is_said_with_the_remedy),
 		cmocka_unit_test(a_child_amid_traffic_breaks_nothing),
 		cmocka_unit_test(an_end_that_closes_is_missed_though_a_child_lives),
+		cmocka_unit_test(the_line_of_a_lost_connection_says_what_is_known),
 	};
 
 	runtime_start("verbs_card_test", 200);
