@@ -90,6 +90,14 @@ class Network:
         port.host_number += 100
         self.hosts[port.host.name].batch("ip", _address_lines(port, "add"))
 
+    def rename(self, port, name, gone_s):
+        """The interface, which is down for a while."""
+        self.set_link(port, "down", False)
+        time.sleep(gone_s)
+        self.hosts[port.host.name].batch("ip", ["link set dev %s name %s" % (port.name, name)])
+        port.name = name
+        self.set_link(port, "up", False)
+
     def close(self):
         for space in [self.switches, *self.hosts.values()]:
             space.close()

@@ -427,6 +427,24 @@ def check_new_address(d, port):
     with_job(d, work, message_bytes=FLOW_BYTES)
 
 
+def check_another_name():
+    """A port that is renamed is used again, also where its sockets are tied to it."""
+    d = drawing.equal_hosts(2, 2, one_subnet=True)
+    port = d.hosts[0].ports[1]
+
+    def work(job):
+        connected(job)
+        job.begin("flow %d %d" % (15 * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
+        time.sleep(1)
+        before = rate_of(job, port)
+        job.network.rename(port, "renamed", gone_s=3)
+        time.sleep(RETURN_S)
+        after = rate_of(job, port)
+        expect(after > 0.8 * before, "%.1f s after it was renamed it carries %.2f of what it did", RETURN_S, after / before)
+        expect(job.command_done(90), "the flow did not end")
+    with_job(d, work, message_bytes=FLOW_BYTES)
+
+
 def check_rate(d, port, least):
     """From 3 s after the loss of a port the others carry so much of what they can."""
     def work(job):
@@ -522,6 +540,7 @@ def cases():
     found["a port that answers late"] = check_late_port
     found["a port with another address"] = lambda: check_another_address(0)
     found["a port with another address, later"] = lambda: check_another_address(6)
+    found["a port with another name"] = check_another_name
     for host in range(2):
         found["a port is lost, another address before, h%d" % host] = lambda host=host: check_loss_after_another_address(host)
     found["an address that is of no concern"] = check_address_of_no_concern

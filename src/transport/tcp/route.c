@@ -99,6 +99,10 @@ int tcp_route_bind_device(int fd, const struct tcp_interface *interface)
 {
 	int saved_errno = errno, r = 0;
 
+	/* By its name where it has been made anew, or before Linux 5.1: it may also have been renamed. */
+	if (interface->index > 0 &&
+	    !setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface->index, sizeof(interface->index)))
+		return 0;
 	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface->name, (socklen_t)strlen(interface->name)) < 0)
 		r = -errno;
 	errno = saved_errno;
