@@ -25,7 +25,7 @@ static void count_repeats(struct tcp_mtu_rule *rule, const struct tcp_mtu_sample
 		if (sample->stalled_ns >= sample->gap_ns) /* of these nobody knows */
 			rule->seen = sample->repeats;
 	}
-	if (sample->heard_ns != rule->heard_ns) {
+	if (sample->heard_ns > rule->heard_ns + TCP_MTU_HEARD_NS) {
 		if (sample->heard_ns - rule->heard_ns < sample->gap_ns)
 			rule->counted += rule->pending;
 		rule->pending = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/tcp/route.h"
@@ -161,7 +162,8 @@ bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret)
 					 .repeated_segments = info.begin.tcpi_total_retrans,
 					 .repeats = info.begin.tcpi_retransmits,
 					 .segment_bytes = info.begin.tcpi_snd_mss,
-					 .option_bytes = info.begin.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0 };
+					 .option_bytes = info.begin.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0,
+					 .silent_ns = info.begin.tcpi_last_data_recv * (uint64_t)NS_PER_MS };
 	/* Where the system has no way, as while a port is down, it backs off. */
 	ret->refused = waiting_bytes && !info.begin.tcpi_unacked && !info.begin.tcpi_backoff &&
 		       info.window_bytes >= min_u64(ret->waiting_bytes, ret->segment_bytes);

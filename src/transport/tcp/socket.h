@@ -41,6 +41,7 @@ struct tcp_socket_sent {
 	unsigned repeats; /* of the first segment by the retransmission timer, since something was acknowledged last */
 	bool refused;     /* the receiver has room, and the own port does not take the first segment; not known before Linux 5.4 */
 	unsigned segment_bytes, option_bytes; /* the longest payload, and what options take in each packet */
+	uint64_t silent_ns; /* since data came in last; in steps of the kernel's clock, 10 ms at most */
 };
 bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret); /* false: not known */
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);

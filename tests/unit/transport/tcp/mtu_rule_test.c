@@ -124,10 +124,10 @@ static bool is_called_lost_though_the_port_was_down(uint64_t *random, unsigned e
 	const uint64_t first_ns = NS_PER_S + random_below(random, 2 * NS_PER_S),
 		       before_ns = random_below(random, first_ns);
 	uint64_t timer_ns = TIMER_NS, wait_ns = TIMER_NS, change_ns = first_ns - before_ns, beat_ns = 0;
+	uint64_t heard_ns = 4 * NS_PER_S - before_ns - random_below(random, BEAT_NS);
 	struct tcp_mtu_rule rule = { 0 };
 	bool up = false; /* since before_ns */
 
-	sample.heard_ns = 4 * NS_PER_S - before_ns - random_below(random, BEAT_NS);
 	for (uint64_t now_ns = 0; now_ns < 20 * NS_PER_S; now_ns += LOOK_NS) {
 		if (now_ns >= change_ns) {
 			up = !up;
@@ -144,10 +144,11 @@ static bool is_called_lost_though_the_port_was_down(uint64_t *random, unsigned e
 				return false;
 		}
 		if (up && now_ns >= beat_ns) {
-			sample.heard_ns = 4 * NS_PER_S + now_ns;
+			heard_ns = 4 * NS_PER_S + now_ns;
 			sample.other_acknowledged += (uint64_t)TCP_MTU_SHORTS * TCP_WIRE_FRAME_BYTES;
 			beat_ns += BEAT_NS;
 		}
+		sample.heard_ns = heard_ns - random_below(random, TCP_MTU_HEARD_NS / 2); /* the kernel's clock */
 		sample.stalled_ns = now_ns + 1;
 		sample.peer_silent = 4 * NS_PER_S + now_ns - sample.heard_ns > 2 * NS_PER_S;
 		if (tcp_mtu_step(&rule, &sample) == TCP_MTU_LOST)
