@@ -200,6 +200,24 @@ def check_outage(d, port, down_s, again, pulled):
     with_job(d, work, message_bytes=FLOW_BYTES)
 
 
+def check_lost_again():
+    """A port that is lost again before it carries again is not gone back to."""
+    d = drawing.equal_hosts(2, 2)
+    port = d.hosts[1].ports[0]
+
+    def work(job):
+        connected(job)
+        job.begin("flow %d %d" % (9 * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
+        for state, after_s in ("down", 1), ("up", 3), ("down", 0.7):
+            time.sleep(after_s)
+            job.network.set_link(port, state, False)
+        lost_s = time.monotonic()
+        expect(job.command_done(90), "the flow did not end")
+        found = [row for row in stalls(job, lost_s) if row[3] > -0.5 and row[4] > 1.5]
+        expect(not found, "stood still after the second loss (channel, from, to, begin, seconds): %s", found)
+    with_job(d, work, message_bytes=FLOW_BYTES)
+
+
 def drop_all(network, port, how="DROP", which=""):
     """The host takes nothing more from that port, or no such packets."""
     try:
@@ -505,8 +523,8 @@ def answer_as(does, listeners):
                     key.fileobj.close()
 
 
-def judge_stalls(job, who, losses, lost_s):
-    """No connection stood still for longer than is promised, and none that has nothing to do with the port at all."""
+def stalls(job, lost_s):
+    """(channel, from, to, begin after the loss, for how long) of each."""
     held = job.told("held")
 
     def without_held(row):
@@ -515,8 +533,13 @@ def judge_stalls(job, who, losses, lost_s):
         return sum(1 for ms in range(int((row["ended_s"] - row["began_s"]) * 1000))
                    if not any(h["began_s"] <= row["began_s"] + ms / 1000 <= h["ended_s"] for h in ends)) / 1000
 
-    rows = [(row["channel"], row["from"], row["to"], row["began_s"] - lost_s, without_held(row))
+    return [(row["channel"], row["from"], row["to"], row["began_s"] - lost_s, without_held(row))
             for rows in job.told("stall") for row in rows]
+
+
+def judge_stalls(job, who, losses, lost_s):
+    """No connection stood still for longer than is promised, and none that has nothing to do with the port at all."""
+    rows = stalls(job, lost_s)
     text = "".join("\nchannel %d from %d to %d stood still from %.1f s after the loss, for %.1f s%s" %
                    (*row, "" if row[:3] in who else ", and has other ports") for row in rows)
     waits = [wait_s for *_, wait_s in rows]
@@ -541,6 +564,7 @@ def cases():
     found["a port with another address"] = lambda: check_another_address(0)
     found["a port with another address, later"] = lambda: check_another_address(6)
     found["a port with another name"] = check_another_name
+    found["a port is lost again before it carries"] = check_lost_again
     for host in range(2):
         found["a port is lost, another address before, h%d" % host] = lambda host=host: check_loss_after_another_address(host)
     found["an address that is of no concern"] = check_address_of_no_concern

@@ -24,7 +24,10 @@
 #define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
 #define BETTER_TRY_NS  NS_PER_S        /* what a better way has to answer, later */
 #define BETTER_MOST_NS (160 * NS_PER_S)
-enum { DETOUR = TCP_DETOUR_STREAM };
+enum {
+	DETOUR = TCP_DETOUR_STREAM,
+	HEARD_BEATS = 2, /* what two sources of ticks make of one */
+};
 
 struct tcp_detour {
 	struct tcp_race race;
@@ -316,7 +319,17 @@ static bool come_back(struct tcp_connection *connection, struct tcp_detour *deto
 	return false;
 }
 
-/* Also those that would be the only ones. True: soon another one. */
+/* By the kernel, as a busy process reads late. */
+static bool is_heard(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
+{
+	const uint64_t most_ns = HEARD_BEATS * connection->transport->beat_ns;
+	struct tcp_socket_sent sent;
+
+	return clock_elapsed_ns(stream->last_rx_ns, now_ns) < most_ns || !tcp_socket_sent(stream->fd, &sent) ||
+	       sent.silent_ns < most_ns;
+}
+
+/* Those that were heard all the while, and those that would be the only ones. True: soon another one. */
 static bool let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 {
 	const bool alone = !connection->streams[DETOUR].live;
@@ -325,6 +338,8 @@ static bool let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
+		if (stream->rests && stream->live && !is_heard(connection, stream, now_ns))
+			stream->rests_until_ns = now_ns + connection->s.rest_ns;
 		if (stream->rests && (alone || now_ns >= stream->rests_until_ns)) {
 			stream->rests = false;
 			connection->ready = true;
