@@ -120,7 +120,7 @@ static void add_other(const struct tcp_connection *connection, const struct tcp_
 
 /* Over its way: where that is down the peer may be heard over another one. By the kernel: on a busy host we read late. */
 static uint64_t silent_ns(const struct tcp_connection *connection, const struct tcp_stream *stream,
-			  const struct tcp_socket_sent *sent)
+			  const struct tcp_socket_sent *sent, uint64_t now_ns)
 {
 	const uint64_t way = way_of(stream);
 	uint64_t least_ns = sent->silent_ns;
@@ -130,7 +130,7 @@ static uint64_t silent_ns(const struct tcp_connection *connection, const struct 
 		struct tcp_socket_sent others;
 
 		if (other != stream && other->live && other->dial && way_of(other) == way &&
-		    tcp_socket_sent(other->fd, &others))
+		    clock_elapsed_ns(other->last_rx_ns, now_ns) < least_ns && tcp_socket_sent(other->fd, &others))
 			least_ns = min_u64(least_ns, others.silent_ns);
 	}
 	return least_ns;
@@ -218,7 +218,7 @@ static enum tcp_mtu_result look(struct tcp_connection *connection, struct tcp_st
 		sample.repeats = (unsigned)min_u64(clock_elapsed_ns(stream->last_ack_ns, now_ns) / REFUSED_NS,
 						   UINT32_MAX);
 	sample.waiting_bytes = headers + sent.option_bytes + (unsigned)min_u64(sent.segment_bytes, sent.waiting_bytes);
-	sample.heard_ns = less_u64(now_ns, silent_ns(connection, stream, &sent));
+	sample.heard_ns = less_u64(now_ns, silent_ns(connection, stream, &sent, now_ns));
 	sample.peer_silent = clock_elapsed_ns(sample.heard_ns, now_ns) > SILENT_BEATS * beat_ns;
 	sample.gap_ns = GAP_BEATS * beat_ns;
 	sample.stalled_ns = clock_elapsed_ns(stream->last_ack_ns, now_ns);
