@@ -4,7 +4,7 @@
 # TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  EXCEPT: not those whose name this
 # regular expression finds.  JOBS: programs side by side:
 # more than cores, for most of them wait more than they compute.
-TIMEOUT ?= 240
+TIMEOUT ?= 400
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 EXCEPT ?=
