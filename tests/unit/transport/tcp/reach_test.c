@@ -189,7 +189,9 @@ static void what_is_half_open_is_dialled_anew(void **state)
 	assert_int_equal(listen(listener, 2), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
 	transport.params = &params;
-	dial = (struct tcp_dial){ .fd = -1, .port = ntohs(at.sin_port), .interface = -1, .deadline_ns = UINT64_MAX };
+	dial = (struct tcp_dial){
+		.fd = -1, .port = ntohs(at.sin_port), .interface = -1, .pin = TCP_PIN_NONE, .deadline_ns = UINT64_MAX
+	};
 	dial.peer_bytes = sizeof(at);
 	memcpy(&dial.peer, &at, sizeof(at));
 	for (uint64_t i = 0; i < 2; i++) {
