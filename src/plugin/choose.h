@@ -37,7 +37,7 @@ extern const struct plugin_rdma_source plugin_rdma_here;
 struct plugin_choice {
 	bool ours;        /* false: every communicator is declined, so that NCCL uses its own transport */
 	bool wants_verbs; /* ours, and RDMA was asked for by name */
-	char reason[256]; /* for the log: why NCCL has the network, or which device nobody uses; or "" */
+	char reason[256]; /* in the log: why NCCL's own network is used, which RDMA port stays unused, or "" */
 	bool looked;      /* rdma is known */
 	struct plugin_rdma rdma;
 };

@@ -137,10 +137,6 @@ def _set_sysctls(host, same_subnet):
     """Of ports in one subnet each answers for its own address alone, as their owners are advised to set it."""
     for key in ("all", *(port.name for port in host.ports)):
         testbed.set_sysctl("net.ipv4.conf.%s.rp_filter" % key, "0")
-    # As hosts have it by default: after an outage BBR's pacing may hold a socket back for seconds, though the port is up.
-    with open("/proc/sys/net/ipv4/tcp_allowed_congestion_control", encoding="ascii") as f:
-        allowed = f.read().split()
-    testbed.set_sysctl("net.ipv4.tcp_congestion_control", "cubic" if "cubic" in allowed else "reno")
     if same_subnet:
         testbed.set_sysctl("net.ipv4.conf.all.arp_ignore", "1")
         testbed.set_sysctl("net.ipv4.conf.all.arp_announce", "2")

@@ -201,7 +201,7 @@ def check_outage(d, port, down_s, again, pulled):
 
 
 def check_lost_again():
-    """A port that is lost again before it carries again is not gone back to."""
+    """A connection does not go back to a port that is lost again before it carries data."""
     d = drawing.equal_hosts(2, 2)
     port = d.hosts[1].ports[0]
 

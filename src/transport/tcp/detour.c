@@ -319,7 +319,7 @@ static bool come_back(struct tcp_connection *connection, struct tcp_detour *deto
 	return false;
 }
 
-/* By the kernel, as a busy process reads late. */
+/* The kernel is asked as well: a busy process reads late. */
 static bool is_heard(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
 	const uint64_t most_ns = HEARD_BEATS * connection->transport->beat_ns;
@@ -329,7 +329,10 @@ static bool is_heard(const struct tcp_connection *connection, const struct tcp_s
 	       sent.silent_ns < most_ns;
 }
 
-/* Those that were heard all the while, and those that would be the only ones. True: soon another one. */
+/*
+ * A stream that is back carries data again once the peer was heard over it for its whole rest, or if no
+ * other stream lives. Returns true if another one is due soon.
+ */
 static bool let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 {
 	const bool alone = !connection->streams[DETOUR].live;

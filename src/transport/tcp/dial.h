@@ -100,7 +100,7 @@ struct tcp_racer {
 
 /*
  * The first stream over several ways at a time, in the manner of RFC 8305: the first that is challenged gives better ones
- * TCP_RACE_PATIENCE_NS, the best of these is taken.
+ * a little time, the best of these is taken.
  */
 enum { TCP_RACERS = 4, TCP_RACERS_MAX = 32 /* of all connections */ };
 struct tcp_race {

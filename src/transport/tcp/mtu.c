@@ -118,7 +118,10 @@ static void add_other(const struct tcp_connection *connection, const struct tcp_
 	}
 }
 
-/* Over its way: where that is down the peer may be heard over another one. By the kernel: on a busy host we read late. */
+/*
+ * For how long nothing came from the peer over the stream's way. Other ways may work while
+ * this one is down, and do not count. The times are the kernel's: a busy process reads late.
+ */
 static uint64_t silent_ns(const struct tcp_connection *connection, const struct tcp_stream *stream,
 			  const struct tcp_socket_sent *sent, uint64_t now_ns)
 {
@@ -289,7 +292,7 @@ static void end_if_stuck(struct tcp_connection *connection, uint64_t now_ns)
 	const uint64_t silent_ns = clock_elapsed_ns(connection->last_rx_ns, now_ns);
 	char reason[256], sizes[64];
 
-	/* That a peer is silent says more, and ends the connection as well. */
+	/* If the peer is silent, failover.c ends the connection and says so. */
 	if (stuck_ns <= connection->transport->silence_ns || silent_ns > SILENT_BEATS * connection->transport->beat_ns)
 		return;
 	snprintf(reason, sizeof(reason),

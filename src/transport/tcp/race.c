@@ -16,7 +16,7 @@
 #define OWN_TRY_NS     (1200 * NS_PER_MS) /* that of the devices' ports within a subnet: a lost SYN comes again after 1 s */
 #define ROUND_EVERY_NS (50 * NS_PER_MS)
 #define FAILED_NS      (10 * NS_PER_S) /* a way that failed is not tried before others */
-#define SPLIT_NS       (10 * NS_PER_S) /* so long the ports of a subnet are not waited for */
+#define SPLIT_NS       (10 * NS_PER_S) /* so long are devices' ports in one subnet not waited for */
 enum { REFUSED_MAX = 20, DETOUR_REFUSED_MAX = 3, ROUNDS_DOUBLED = 4 };
 
 /* One that lost after HELLO, as a stranger does that says no more than a nonce, is taken where there is no other. */
@@ -330,7 +330,7 @@ static bool waits_for_neighbour(const struct tcp_race *race, const struct tcp_ra
 	return racer->way >= 0 && race->ways[racer->way].neighbours && racer->dial.state < TCP_DIAL_CHALLENGE;
 }
 
-/* Ports of one subnet that are not joined are seldom the only ones. */
+/* One pair of ports in a subnet that is not joined: others may not be, either. */
 static void note_split(const struct tcp_race *race, uint64_t now_ns)
 {
 	bool is_split = false;

@@ -99,7 +99,7 @@ int tcp_route_bind_device(int fd, const struct tcp_interface *interface)
 {
 	int saved_errno = errno, r = 0;
 
-	/* By its name where it has been made anew, or before Linux 5.1: it may also have been renamed. */
+	/* By index, which a rename keeps; by name if the interface was created anew, or before Linux 5.1. */
 	if (interface->index > 0 &&
 	    !setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface->index, sizeof(interface->index)))
 		return 0;

@@ -294,7 +294,7 @@ struct tcp_connection {
 	uint32_t changes; /* of active: what a sender said last counts */
 	bool several; /* more than one was active at a time, or may come to be */
 	uint64_t lost_ns; /* since when no stream is live */
-	char lost_why[256]; /* the last stream, or, with an error, the connection */
+	char lost_why[256]; /* why the last stream was lost, or the connection failed */
 	/*
 	 * Its process id, if it is on this host; else 0. Asked only when no stream is left: in a container with another
 	 * namespace of process ids it may name nobody, and the connection ends without a redial.
@@ -392,7 +392,7 @@ struct tcp_transport {
 		uint64_t hash, at_ns;
 	} failed_ways[TCP_FAILED_WAYS_MAX];
 	unsigned racers;
-	uint64_t split_ns; /* an address in a subnet of ours did not answer where another of the same host did */
+	uint64_t split_ns; /* when a peer was last found not to be joined to all of our subnets */
 	char host[TCP_WIRE_HOST_BYTES];
 	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
 	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;
@@ -402,7 +402,7 @@ struct tcp_transport {
 	uint32_t next_listener_id;
 	uint64_t next_connector_id;
 	struct transport_service service;
-	/* For the lock. Callers that poll without end would take it again before it wakes: they answer "not yet" instead. */
+	/* The service thread waits for the lock: until it has it, callers that poll get "not yet". */
 	_Atomic bool service_waits;
 	_Atomic uint64_t sends; /* posted so far, on all connections */
 	/* Addresses that could be reached only as the system routes: hashes, the oldest is overwritten. */

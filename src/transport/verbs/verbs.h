@@ -530,7 +530,7 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 /* The end, and why: a message was longer than the receive that it matched. */
 int verbs_control_truncated(struct verbs_connection *connection);
 int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
-/* A clause that says why the control connection is lost, and which ports are down. Returns text, or a literal. */
+/* Why the control connection is lost, and which ports are down. Returns text, or a literal. */
 const char *verbs_control_why(struct verbs_connection *connection, char *text, size_t bytes);
 /* Sends what is to be said. An error: the peer is gone. */
 int verbs_control_push(struct verbs_connection *connection);
