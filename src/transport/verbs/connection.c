@@ -188,7 +188,8 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		const struct verbs_queue *queue = &connection->queues[i];
 
-		ret->queues[i] = (struct verbs_wire_queue){ queue->qp->qp_num, queue->psn, (uint8_t)queue->rail };
+		ret->queues[i] = (struct verbs_wire_queue){ queue->qp ? queue->qp->qp_num : 0, queue->psn,
+							    (uint8_t)queue->rail };
 	}
 	ret->ring_address = (uintptr_t)connection->in.memory;
 	if (connection->role == VERBS_RECEIVER) {
@@ -218,35 +219,66 @@ int verbs_connection_take_hello(struct verbs_connection *connection, const struc
 				 connection->rails[queue->rail].port->name, hello->host);
 			return -EPROTO;
 		}
-		r = verbs_queue_connect(connection, queue);
-		if (r < 0) {
-			log_warn("RDMA device %s cannot reach host %s: %s (TRIBUTARY_GID_INDEX)",
-				 connection->rails[queue->rail].port->name, hello->host, strerror(-r));
-			return r;
+		if (!queue->peer.number) { /* the peer could not connect it */
+			verbs_queue_destroy(connection, queue);
+			continue;
 		}
+		r = verbs_queue_connect(connection, queue);
+		if (r < 0)
+			return r;
 	}
 	return 0;
+}
+
+int verbs_connection_connected(struct verbs_connection *connection)
+{
+	const struct verbs_queue *failed = NULL;
+	char text[VERBS_PATH_TEXT_BYTES];
+	struct verbs_path_ends ends;
+	unsigned count = 0;
+	int result;
+
+	for (unsigned i = 0; i < connection->queue_count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+
+		if (queue->state == VERBS_QUEUE_CONNECTING && !verbs_queue_connected(queue, &result))
+			return 0;
+		count += queue->qp && queue->try.result == 0;
+		if (!failed && queue->try.result < 0)
+			failed = queue;
+	}
+	for (unsigned i = 0; connection->role == VERBS_RECEIVER && i < connection->queue_count; i++)
+		if (connection->queues[i].try.result < 0) /* the peer is told that there is none */
+			verbs_queue_destroy(connection, &connection->queues[i]);
+	if (count)
+		return 1;
+	if (!failed)
+		return -EHOSTUNREACH; /* the peer says why */
+	ends = verbs_queue_ends(connection, failed);
+	log_warn("RDMA cannot get from %s of host %s: %s (TRIBUTARY_GID_INDEX)", verbs_path_text(&ends, text),
+		 connection->peer.host, strerror(-failed->try.result));
+	return failed->try.result;
 }
 
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,
 			    struct transport_connection *in)
 {
-	for (unsigned i = 0; i < connection->queue_count; i++)
-		connection->queues[i].state = VERBS_QUEUE_LIVE;
-	connection->live_count = connection->queue_count;
 	connection->control.out = out;
 	connection->control.in = in;
 	connection->looked_ns = connection->progressed_ns = clock_now_ns();
 	LIST_INSERT_HEAD(&connection->transport->connections, connection, link);
 	connection->state = VERBS_CONNECTION_STANDS;
+	verbs_failover_begin(connection);
 }
 
 /* ---- ending ---- */
 
-static void destroy_queues(struct verbs_connection *connection)
+/* One that is being connected has carried nothing: whoever closes waits for it. */
+static void destroy_queues(struct verbs_connection *connection, bool wait)
 {
 	for (unsigned i = 0; i < connection->queue_count; i++)
-		verbs_queue_destroy(connection, &connection->queues[i]);
+		if (wait || connection->queues[i].state != VERBS_QUEUE_CONNECTING)
+			verbs_queue_destroy(connection, &connection->queues[i]);
 	if (connection->role == VERBS_RECEIVER)
 		verbs_loop_close(connection);
 	connection->live_count = 0;
@@ -259,7 +291,8 @@ void verbs_connection_end(struct verbs_connection *connection)
 	if (!connection->error || connection->state != VERBS_CONNECTION_STANDS)
 		return;
 	connection->state = VERBS_CONNECTION_ENDED;
-	destroy_queues(connection); /* from now on nobody writes into, or reads from, the buffers of its requests */
+	destroy_queues(connection,
+		       false); /* from now on nobody writes into, or reads from, the buffers of its requests */
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		if (connection->requests[i].used)
 			verbs_request_release(&connection->requests[i]);
@@ -306,13 +339,13 @@ void verbs_connection_close(struct verbs_connection *connection)
 {
 	if (!connection)
 		return;
-	if (connection->state != VERBS_CONNECTION_MAKING) {
+	if (connection->control.out) { /* it has stood; the state is the service's to change until it is taken out */
 		pthread_mutex_lock(&connection->transport->lock);
 		LIST_REMOVE(connection, link);
 		pthread_mutex_unlock(&connection->transport->lock);
 	}
 	unwatch(connection);
-	destroy_queues(connection);
+	destroy_queues(connection, true);
 	if (connection->role == VERBS_RECEIVER)
 		verbs_receiver_end(connection);
 	verbs_control_close(connection);

@@ -11,7 +11,8 @@
  *   stopped    nothing                                       the peer's STOPPED: what was not delivered is given back
  *   resting    no queue pair                                 connecting side: after a while a new one, BUILD;
  *                                                            accepting side: BUILD, answered by BUILT
- *   joining    a new queue pair                              connecting side: BUILT, answered by READY; else READY
+ *   connecting a thread that connects it                      its end: accepting side: BUILT; else READY
+ *   joining    a new queue pair                              connecting side: BUILT; else READY
  *   proving    one write of no bytes                         it is delivered: live; an error
  *
  * What is built anew may be connected and carry nothing, so nothing of a message goes over it before it has carried that
@@ -90,13 +91,16 @@ static void plan_build(struct verbs_connection *connection, struct verbs_queue *
 
 static bool build_is_due(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
 {
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
 	const uint64_t peer_down_ns = connection->peer_down_ns[queue->peer_rail];
+	const bool lone = !connection->live_count;
 
 	if (verbs_port_is_down(connection->rails[queue->rail].port) ||
 	    (peer_down_ns && clock_elapsed_ns(peer_down_ns, now_ns) < PEER_DOWN_NS))
 		return false;
-	return now_ns >= queue->build_at_ns ||
-	       (!connection->live_count && clock_elapsed_ns(queue->rested_ns, now_ns) >= queue->lone_wait_ns);
+	return (now_ns >= queue->build_at_ns ||
+		(lone && clock_elapsed_ns(queue->rested_ns, now_ns) >= queue->lone_wait_ns)) &&
+	       verbs_path_take(&connection->transport->paths, &ends, lone, now_ns);
 }
 
 /* Both sides have stopped it. */
@@ -150,18 +154,27 @@ static void stop(struct verbs_connection *connection, struct verbs_queue *queue,
 	settle(connection, queue);
 }
 
-static void stopped_there(struct verbs_connection *connection, struct verbs_queue *queue,
-			  const struct verbs_wire_frame *frame)
+/* The peer has. */
+static void stop_too(struct verbs_connection *connection, struct verbs_queue *queue)
 {
+	if (queue->state == VERBS_QUEUE_CONNECTING)
+		return;                            /* when that has ended */
 	if (queue->state == VERBS_QUEUE_RESTING) { /* it never stood here in this epoch */
+		queue->peer_stopped = false;
 		if (connection->role == VERBS_RECEIVER)
 			say(connection, VERBS_FRAME_STOPPED, queue);
 		return;
 	}
-	queue->peer_stopped = true;
-	queue->peer_notices = verbs_wire_count(queue->head, frame->count);
 	verbs_queue_lost(connection, queue, "the peer has stopped it");
 	settle(connection, queue);
+}
+
+static void stopped_there(struct verbs_connection *connection, struct verbs_queue *queue,
+			  const struct verbs_wire_frame *frame)
+{
+	queue->peer_stopped = true;
+	queue->peer_notices = verbs_wire_count(queue->head, frame->count);
+	stop_too(connection, queue);
 }
 
 /* ---- building anew ---- */
@@ -176,6 +189,9 @@ static void proves(struct verbs_connection *connection, struct verbs_queue *queu
 /* It could not be built, here or there: as after a failure. */
 static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 {
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+
+	verbs_path_failed(&connection->transport->paths, &ends, connection->peer.host);
 	verbs_queue_destroy(connection, queue);
 	queue->state = VERBS_QUEUE_RESTING;
 	queue->notices = VERBS_WIRE_FIRST_COUNT;
@@ -199,6 +215,8 @@ static void build(struct verbs_connection *connection, struct verbs_queue *queue
 static void asked_to_build(struct verbs_connection *connection, struct verbs_queue *queue,
 			   const struct verbs_wire_frame *frame)
 {
+	struct verbs_path_ends ends;
+
 	if (queue->state != VERBS_QUEUE_RESTING || frame->epoch <= queue->epoch ||
 	    frame->made.rail >= connection->peer.rail_count) {
 		protocol_error(connection);
@@ -207,9 +225,12 @@ static void asked_to_build(struct verbs_connection *connection, struct verbs_que
 	queue->epoch = frame->epoch;
 	queue->peer = frame->made;
 	queue->peer_rail = frame->made.rail;
-	if (verbs_port_is_down(connection->rails[queue->rail].port) || verbs_queue_create(connection, queue) < 0 ||
-	    verbs_queue_connect(connection, queue) < 0)
-		rest(connection, queue);
+	ends = verbs_queue_ends(connection, queue);
+	(void)verbs_path_take(&connection->transport->paths, &ends, false, clock_now_ns()); /* the peer's try is ours */
+	if (!verbs_port_is_down(ends.here) && verbs_queue_create(connection, queue) == 0 &&
+	    verbs_queue_connect(connection, queue) == 0)
+		return;
+	rest(connection, queue);
 	say(connection, VERBS_FRAME_BUILT, queue);
 }
 
@@ -225,20 +246,53 @@ static void built_there(struct verbs_connection *connection, struct verbs_queue 
 	}
 	queue->peer = frame->made;
 	queue->peer_rail = frame->made.rail;
-	if (verbs_queue_connect(connection, queue) < 0) {
+	if (verbs_queue_connect(connection, queue) < 0)
 		verbs_queue_lost(connection, queue, "it could not be connected");
-		return;
+}
+
+static void connected(struct verbs_connection *connection, struct verbs_queue *queue, int result)
+{
+	if (connection->role == VERBS_RECEIVER) {
+		if (result < 0)
+			rest(connection, queue);
+		say(connection, VERBS_FRAME_BUILT, queue);
+	} else if (result < 0) {
+		verbs_queue_lost(connection, queue, "it could not be connected");
+	} else {
+		say(connection, VERBS_FRAME_READY, queue);
+		proves(connection, queue);
 	}
-	say(connection, VERBS_FRAME_READY, queue);
-	proves(connection, queue);
+	if (queue->peer_stopped)
+		stop_too(connection, queue);
+}
+
+void verbs_failover_begin(struct verbs_connection *connection)
+{
+	for (unsigned i = 0; i < connection->queue_count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+
+		const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+
+		if (!queue->qp || queue->try.result < 0)
+			(void)verbs_path_take(&connection->transport->paths, &ends, false, clock_now_ns());
+		if (!queue->qp)
+			rest(connection, queue);
+		else if (queue->try.result < 0)
+			verbs_queue_lost(connection, queue, "it could not be connected");
+		else
+			proves(connection, queue);
+	}
 }
 
 /* ---- */
 
 /* What failed before a port was up again says nothing of it. */
-static void build_at_once(struct verbs_queue *queue)
+static void build_at_once(struct verbs_connection *connection, struct verbs_queue *queue)
 {
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+
 	queue->build_at_ns = queue->build_wait_ns = 0;
+	verbs_path_is_up(&connection->transport->paths, &ends, clock_now_ns());
 }
 
 static void port_there(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
@@ -252,7 +306,7 @@ static void port_there(struct verbs_connection *connection, const struct verbs_w
 	connection->peer_down_ns[rail] = frame->count ? 0 : clock_now_ns();
 	for (unsigned i = 0; frame->count && i < connection->queue_count; i++)
 		if (connection->queues[i].peer_rail == rail)
-			build_at_once(&connection->queues[i]);
+			build_at_once(connection, &connection->queues[i]);
 }
 
 static void tell_ports(struct verbs_connection *connection)
@@ -270,7 +324,7 @@ static void tell_ports(struct verbs_connection *connection)
 		verbs_control_say(connection, &frame);
 		for (unsigned k = 0; !down && k < connection->queue_count; k++)
 			if (connection->queues[k].rail == i)
-				build_at_once(&connection->queues[k]);
+				build_at_once(connection, &connection->queues[k]);
 	}
 }
 
@@ -370,7 +424,10 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 		connection->stuck_since_ns = 0;
 	for (unsigned i = 0; i < connection->queue_count && !connection->error; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
+		int result;
 
+		if (queue->state == VERBS_QUEUE_CONNECTING && verbs_queue_connected(queue, &result))
+			connected(connection, queue, result);
 		if (is_lost(connection, queue))
 			verbs_queue_lost(connection, queue, "its device has failed");
 		if (queue->state == VERBS_QUEUE_LIVE && should_leave(connection, queue))

@@ -17,6 +17,21 @@ static const struct transport_ops *const tcp = &transport_tcp;
 
 enum { PENDING_MAX = 64 };
 
+/* A connection that is being made: a connect() that has not ended, or a peer that has connected and not yet said all. */
+struct verbs_handshake {
+	TAILQ_ENTRY(verbs_handshake) link;
+	enum verbs_role role;
+	unsigned step;
+	int device, traffic_class;
+	uint64_t id, since_ns;                  /* of a connect: the handle's cookie; when it was called last */
+	uint8_t handle[TRANSPORT_HANDLE_BYTES]; /* what is dialled: the peer's, or the way back */
+	struct transport_listener *back;
+	struct transport_connection *in, *out; /* become the connection's own in the end */
+	struct verbs_connection *connection;
+	struct transport_request *request;
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
+};
+
 /* ---- steps: 1 when through, 0 not yet ---- */
 
 static int dial(struct verbs_transport *transport, struct verbs_handshake *handshake)
@@ -63,9 +78,26 @@ static int await_peer(struct verbs_transport *transport, struct verbs_handshake 
 	return r < 0 ? r : handshake->in != NULL;
 }
 
-static int take_welcome(struct verbs_transport *transport, struct verbs_handshake *handshake)
+static int connected(struct verbs_transport *transport, struct verbs_handshake *handshake)
 {
 	const struct verbs_wire_frame ready = { .type = VERBS_FRAME_READY };
+	int r = verbs_connection_connected(handshake->connection);
+	struct verbs_wire_hello hello;
+
+	(void)transport;
+	if (r <= 0)
+		return r;
+	if (handshake->role == VERBS_SENDER) {
+		verbs_wire_put_frame(&ready, handshake->bytes);
+	} else {
+		verbs_connection_hello(handshake->connection, &hello);
+		verbs_wire_put_hello(VERBS_FRAME_WELCOME, &hello, handshake->bytes);
+	}
+	return 1;
+}
+
+static int take_welcome(struct verbs_transport *transport, struct verbs_handshake *handshake)
+{
 	struct verbs_wire_hello hello;
 	int r = verbs_control_receive_bytes(handshake->in, handshake->bytes, &handshake->request);
 
@@ -75,7 +107,6 @@ static int take_welcome(struct verbs_transport *transport, struct verbs_handshak
 	r = verbs_wire_get_hello(handshake->bytes, VERBS_FRAME_WELCOME, &hello);
 	if (r == 0)
 		r = verbs_connection_take_hello(handshake->connection, &hello);
-	verbs_wire_put_frame(&ready, handshake->bytes);
 	return r < 0 ? r : 1;
 }
 
@@ -103,8 +134,6 @@ static int take_hello(struct verbs_transport *transport, struct verbs_handshake 
 		return r;
 	memcpy(handshake->handle, hello.back, sizeof(handshake->handle));
 	verbs_wire_put_cookie(handshake->handle, 0);
-	verbs_connection_hello(handshake->connection, &hello);
-	verbs_wire_put_hello(VERBS_FRAME_WELCOME, &hello, handshake->bytes);
 	return 1;
 }
 
@@ -120,10 +149,10 @@ static int take_ready(struct verbs_transport *transport, struct verbs_handshake 
 	return r < 0 ? r : frame.type == VERBS_FRAME_READY ? 1 : -EREMOTEIO;
 }
 
-enum { STEPS = 6 };
+enum { STEPS = 7 };
 static int (*const steps[][STEPS])(struct verbs_transport *transport, struct verbs_handshake *handshake) = {
-	[VERBS_SENDER] = { dial, make_hello, say, await_peer, take_welcome, say },
-	[VERBS_RECEIVER] = { take_hello, dial, say, take_ready },
+	[VERBS_SENDER] = { dial, make_hello, say, await_peer, take_welcome, connected, say },
+	[VERBS_RECEIVER] = { take_hello, dial, connected, say, take_ready },
 };
 
 /* 1: it stands. */

@@ -97,10 +97,33 @@ struct verbs_pair_options verbs_queue_options(const struct verbs_connection *con
 
 int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue)
 {
-	const struct verbs_pair_options options = verbs_queue_options(connection);
+	int r;
 
-	return verbs_pair_connect(connection->transport->api, connection->rails[queue->rail].port, queue->qp,
-				  queue->psn, &queue->peer, &connection->peer.rails[queue->peer_rail], &options);
+	queue->try = (struct verbs_try){ .api = connection->transport->api,
+					 .qp = queue->qp,
+					 .psn = queue->psn,
+					 .to = queue->peer,
+					 .ends = verbs_queue_ends(connection, queue),
+					 .options = verbs_queue_options(connection) };
+	r = verbs_try_begin(&queue->try);
+	if (r == 0)
+		queue->state = VERBS_QUEUE_CONNECTING;
+	return r;
+}
+
+bool verbs_queue_connected(struct verbs_queue *queue, int *ret_result)
+{
+	if (!verbs_try_is_done(&queue->try))
+		return false;
+	*ret_result = verbs_try_end(&queue->try);
+	queue->state = VERBS_QUEUE_JOINING;
+	return true;
+}
+
+struct verbs_path_ends verbs_queue_ends(const struct verbs_connection *connection, const struct verbs_queue *queue)
+{
+	return (struct verbs_path_ends){ connection->rails[queue->rail].port,
+					 connection->peer.rails[queue->peer_rail] };
 }
 
 int verbs_queue_to(struct verbs_connection *connection, struct verbs_queue *queue, enum ibv_qp_state state)
@@ -112,6 +135,7 @@ int verbs_queue_to(struct verbs_connection *connection, struct verbs_queue *queu
 
 void verbs_queue_destroy(struct verbs_connection *connection, struct verbs_queue *queue)
 {
+	verbs_try_end(&queue->try);
 	if (queue->qp)
 		connection->transport->api->destroy_qp(queue->qp);
 	queue->qp = NULL;
@@ -225,12 +249,16 @@ int verbs_queue_post_proof(struct verbs_connection *connection, struct verbs_que
 
 void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue *queue)
 {
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+
 	if (queue->state != VERBS_QUEUE_PROVING)
 		return;
 	queue->state = VERBS_QUEUE_LIVE;
 	connection->live_count++;
-	log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
-		 connection->rails[queue->rail].port->name);
+	verbs_path_proven(&connection->transport->paths, &ends);
+	if (queue->epoch)
+		log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
+			 connection->rails[queue->rail].port->name);
 }
 
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection)
@@ -254,10 +282,13 @@ struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection)
 
 void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why)
 {
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
 	const bool was_live = queue->state == VERBS_QUEUE_LIVE;
 
 	if (!verbs_queue_stands(queue) || connection->error)
 		return;
+	if (!was_live)
+		verbs_path_failed(&connection->transport->paths, &ends, connection->peer.host);
 	connection->live_count -= was_live;
 	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */
 	queue->state = VERBS_QUEUE_STOPPING;

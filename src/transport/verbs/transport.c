@@ -102,6 +102,7 @@ static void verbs_close(struct transport *opaque)
 	if (transport->control)
 		tcp->close(transport->control);
 	verbs_devices_close(&transport->cards);
+	verbs_paths_free(&transport->paths);
 	pthread_mutex_destroy(&transport->lock);
 	sys_free(transport);
 }
@@ -139,6 +140,7 @@ static int open_all(const struct params *params, struct verbs_transport **ret, s
 	transport->params = params;
 	TAILQ_INIT(&transport->connectors);
 	pthread_mutex_init(&transport->lock, NULL);
+	verbs_paths_init(&transport->paths);
 	transport_service_init(&transport->service, &transport->lock);
 	transport_devices_init(&transport->devices, &transport->lock, describe);
 	set_control_params(transport, params);

@@ -15,7 +15,7 @@
  * all, service.c is the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
  *
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
- * it), then the TCP transport's own. The service thread only tries a connection's.
+ * it), then the TCP transport's own and that of the paths. The service thread only tries a connection's.
  */
 #ifndef TRIBUTARY_TRANSPORT_VERBS_VERBS_H
 #define TRIBUTARY_TRANSPORT_VERBS_VERBS_H
@@ -25,7 +25,7 @@
 #include "transport/pace/pace.h"
 #include "transport/service.h"
 #include "transport/verbs/device.h"
-#include "transport/verbs/pair.h"
+#include "transport/verbs/path.h"
 #include "transport/verbs/wire.h"
 #include "transport/watch.h"
 
@@ -94,9 +94,10 @@ struct verbs_rail {
 };
 
 enum verbs_queue_state {
-	VERBS_QUEUE_NONE,    /* no queue pair */
-	VERBS_QUEUE_JOINING, /* made, not yet connected at both ends */
-	VERBS_QUEUE_PROVING, /* connected; its first write, of no bytes, is not delivered yet */
+	VERBS_QUEUE_NONE,       /* no queue pair */
+	VERBS_QUEUE_CONNECTING, /* a thread is at it, and nobody else touches the queue pair */
+	VERBS_QUEUE_JOINING,    /* made, not yet connected at both ends */
+	VERBS_QUEUE_PROVING,    /* connected; its first write, of no bytes, is not delivered yet */
 	VERBS_QUEUE_LIVE,
 	VERBS_QUEUE_STOPPING, /* in the error state; what it had received is not all taken yet */
 	VERBS_QUEUE_STOPPED,  /* told so; the peer has not said the same yet */
@@ -120,6 +121,7 @@ struct verbs_queue {
 	struct ibv_qp *qp;
 	uint32_t epoch, psn;
 	struct verbs_wire_queue peer;
+	struct verbs_try try;
 	unsigned inline_bytes;
 	/* Each item brings the peer one notice: what it has counted says which items arrived. */
 	struct verbs_item items[VERBS_ITEMS];
@@ -358,21 +360,6 @@ static inline uint32_t verbs_registration_rkey(const struct verbs_registration *
 	return registration->memories[rail] ? registration->memories[rail]->mr->rkey : 0;
 }
 
-/* A connection that is being made: a connect() that has not ended, or a peer that has connected and not yet said all. */
-struct verbs_handshake {
-	TAILQ_ENTRY(verbs_handshake) link;
-	enum verbs_role role;
-	unsigned step;
-	int device, traffic_class;
-	uint64_t id, since_ns;                  /* of a connect: the handle's cookie; when it was called last */
-	uint8_t handle[TRANSPORT_HANDLE_BYTES]; /* what is dialled: the peer's, or the way back */
-	struct transport_listener *back;
-	struct transport_connection *in, *out; /* become the connection's own in the end */
-	struct verbs_connection *connection;
-	struct transport_request *request;
-	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
-};
-
 struct verbs_listener {
 	struct verbs_transport *transport;
 	int device;
@@ -394,6 +381,7 @@ struct verbs_transport {
 	int control_devices[TRANSPORT_DEVICES_MAX]; /* of the TCP transport, for each */
 	uint64_t host_id;
 	char host[40];
+	struct verbs_paths paths;
 	TAILQ_HEAD(, verbs_handshake) connectors;
 	LIST_HEAD(, verbs_connection) connections; /* that stand */
 	uint64_t next_connector_id;
@@ -404,8 +392,12 @@ struct verbs_transport {
 /* queue.c */
 /* A queue pair in the state that can be connected, with its receives posted. */
 int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *queue);
-/* To queue->peer: it can then be written to, and write. */
+/* Begins to connect it to queue->peer. */
 int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue);
+/* False: not yet. Else *ret_result is 0, and it can be written to and write, or the error. */
+bool verbs_queue_connected(struct verbs_queue *queue, int *ret_result);
+struct verbs_path_ends verbs_queue_ends(const struct verbs_connection *connection, const struct verbs_queue *queue);
+/* Waits for one that is being connected. */
 void verbs_queue_destroy(struct verbs_connection *connection, struct verbs_queue *queue);
 int verbs_queue_to(struct verbs_connection *connection, struct verbs_queue *queue, enum ibv_qp_state state);
 struct verbs_pair_options verbs_queue_options(const struct verbs_connection *connection);
@@ -521,6 +513,8 @@ void verbs_completion_delivered(struct verbs_connection *connection, const struc
 int verbs_completion_take(struct verbs_connection *connection);
 
 /* failover.c */
+/* At first, where some queues may not be connected. */
+void verbs_failover_begin(struct verbs_connection *connection);
 void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Now and then: drains, rebuilds, gives up. */
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
@@ -550,8 +544,10 @@ int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, ui
 void verbs_connection_close(struct verbs_connection *connection); /* half-built ones too; NULL is fine */
 /* What we say of ourselves. */
 void verbs_connection_hello(const struct verbs_connection *connection, struct verbs_wire_hello *ret);
-/* Takes what the peer said; connects every queue. */
+/* Takes what the peer said; begins to connect every queue. */
 int verbs_connection_take_hello(struct verbs_connection *connection, const struct verbs_wire_hello *hello);
+/* 1: they are connected as far as they can be, which is one at least; 0: not yet. */
+int verbs_connection_connected(struct verbs_connection *connection);
 /* Both ends are through: takes over the control connections. Under the transport's lock. */
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,
 			    struct transport_connection *in);

@@ -114,7 +114,7 @@ enum { HELLO_BYTES = 204 + 28 * VERBS_WIRE_RAILS_MAX + 12 * VERBS_WIRE_QUEUES_MA
 _Static_assert(FRAME_BODY_AT + HELLO_BYTES <= VERBS_WIRE_FRAME_BYTES, "it fits");
 
 /* Behind the frame's sum. */
-static int hello_codec(struct codec *codec, struct verbs_wire_hello *hello)
+static int hello_codec(struct codec *codec, enum verbs_frame_type type, struct verbs_wire_hello *hello)
 {
 	CODEC_NUMBER(codec, hello->rail_count, 1);
 	CODEC_NUMBER(codec, hello->queue_count, 1);
@@ -136,7 +136,8 @@ static int hello_codec(struct codec *codec, struct verbs_wire_hello *hello)
 	}
 	for (unsigned i = 0; i < hello->queue_count && i < VERBS_WIRE_QUEUES_MAX; i++) {
 		queue_codec(codec, &hello->queues[i]);
-		codec_check(codec, hello->queues[i].rail < hello->rail_count && hello->queues[i].number);
+		codec_check(codec, hello->queues[i].rail < hello->rail_count);
+		codec_check(codec, hello->queues[i].number || type == VERBS_FRAME_WELCOME);
 	}
 	return codec->error;
 }
@@ -147,7 +148,7 @@ void verbs_wire_put_hello(enum verbs_frame_type type, const struct verbs_wire_he
 	struct verbs_wire_hello written = *hello;
 
 	frame_begin(type, bytes);
-	hello_codec(CODEC_TO(bytes + FRAME_BODY_AT), &written);
+	hello_codec(CODEC_TO(bytes + FRAME_BODY_AT), type, &written);
 	frame_end(bytes);
 }
 
@@ -158,7 +159,8 @@ int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], enu
 	int r = frame_open(bytes);
 
 	if (r >= 0)
-		r = r == (int)type ? hello_codec(CODEC_FROM(bytes + FRAME_BODY_AT, HELLO_BYTES), &hello) : -EBADMSG;
+		r = r == (int)type ? hello_codec(CODEC_FROM(bytes + FRAME_BODY_AT, HELLO_BYTES), type, &hello)
+				   : -EBADMSG;
 	if (r == 0)
 		*ret = hello;
 	return r;

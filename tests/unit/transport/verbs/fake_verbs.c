@@ -5,6 +5,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -526,6 +527,30 @@ static bool may_go(enum ibv_qp_state from, enum ibv_qp_state to)
 	}
 }
 
+/* Lock held; not while it looks for the peer. */
+static int reach(struct fake_qp *qp, const struct ibv_qp_attr *attr)
+{
+	struct fake_device *device = qp->device;
+	const struct timespec search = { .tv_nsec = (long)device->search_ns };
+	const bool found = device->reaches > 0 || attr->dest_qp_num == qp->ibv.qp_num;
+
+	if (attr->dest_qp_num != qp->ibv.qp_num) {
+		fake.counts.connected_here += pthread_equal(pthread_self(), fake.starter) != 0;
+		device->reaches -= device->reaches > 0 && device->reaches < UINT_MAX;
+	}
+	if (!found) {
+		fake.counts.unreached[device->index]++;
+		pthread_mutex_unlock(&fake_lock);
+		nanosleep(&search, NULL);
+		pthread_mutex_lock(&fake_lock);
+		return ETIMEDOUT;
+	}
+	qp->dest = attr->dest_qp_num;
+	device->last_path = attr->ah_attr;
+	fake.counts.connected[device->index]++;
+	return 0;
+}
+
 static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct fake_qp *qp = (struct fake_qp *)ibv;
@@ -545,16 +570,14 @@ static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 			forget(qp);
 			fake_catch_up(qp->device); /* it answers when what it wrote is where it belongs */
 		}
-		if (attr->qp_state == IBV_QPS_RTR) {
-			qp->dest = attr->dest_qp_num;
-			qp->device->last_path = attr->ah_attr;
-			fake.counts.connected[qp->device->index]++;
-		}
+		if (attr->qp_state == IBV_QPS_RTR)
+			r = reach(qp, attr);
 		if (attr->qp_state == IBV_QPS_RTS)
 			qp->device->last_rts = *attr;
 		if (attr->qp_state == IBV_QPS_RTS && (attr->retry_cnt > 6 || attr->rnr_retry > 6))
 			fake.counts.wrong_calls++; /* without end on some devices */
-		ibv->state = attr->qp_state;
+		if (r == 0)
+			ibv->state = attr->qp_state;
 	}
 	leave();
 	return r;
@@ -620,12 +643,14 @@ const struct verbs_api *fake_verbs_start(const struct fake_verbs_options *option
 	memset(&fake, 0, sizeof(fake));
 	fake.options = *options;
 	fake.random = options->seed;
+	fake.starter = pthread_self();
 	for (unsigned i = 0; i < FAKE_VERBS_DEVICES; i++) {
 		struct fake_device *device = &fake.devices[i];
 
 		device->index = i;
 		device->active = device->ethernet = device->path_works = true;
 		device->lost_bytes = SIZE_MAX;
+		device->reaches = UINT_MAX;
 		snprintf(device->ibv.name, sizeof(device->ibv.name), "fake%u", i);
 		memcpy(device->gids[0], local, sizeof(local));
 		memcpy(device->gids[1], mapped, sizeof(mapped));

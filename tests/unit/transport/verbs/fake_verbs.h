@@ -61,6 +61,11 @@ void fake_verbs_port(unsigned device, bool up);
 void fake_verbs_port_of(unsigned device, unsigned port, bool up);
 /* The device itself fails: the event, and it never does or says anything again. */
 void fake_verbs_die(unsigned device);
+/*
+ * After so many more queue pairs of this device have been connected, each other takes so long and fails: nobody answers for the
+ * address. UINT_MAX: as at first.
+ */
+void fake_verbs_unreached(unsigned device, unsigned after, uint64_t each_ns);
 /* Each write of a queue pair of this device takes so long. */
 void fake_verbs_slow(unsigned device, uint64_t each_ns);
 /* Address rows and port of the device, before it is opened. */
@@ -101,6 +106,8 @@ struct fake_verbs_counts {
 	uint64_t data[FAKE_VERBS_DEVICES]; /* bytes written by each device's queue pairs */
 	/* Of each device: requests with bytes that were posted, whatever became of them; queue pairs that were connected. */
 	uint64_t posted[FAKE_VERBS_DEVICES], connected[FAKE_VERBS_DEVICES];
+	uint64_t unreached[FAKE_VERBS_DEVICES]; /* that could not be */
+	uint64_t connected_here;                /* of both, by the thread that started the fake; none with itself */
 	uint64_t missing_receives, overflows, wrong_calls;
 	uint64_t failed_queues;
 	uint64_t registrations; /* made so far */

@@ -64,6 +64,8 @@ struct fake_device {
 	bool active, ethernet, path_works;
 	bool loses, forgets;
 	bool dead;        /* says nothing, does nothing */
+	unsigned reaches; /* so many more queue pairs find their peers */
+	uint64_t search_ns; /* the others fail after so long */
 	uint64_t each_ns; /* that a write takes; 0: none */
 	enum fake_verbs_loss how, always;
 	size_t lost_bytes; /* of at least so many it always loses a write */
@@ -95,7 +97,7 @@ struct fake_state {
 	uint64_t random;
 	unsigned objects, queue_count, region_count;
 	struct fake_verbs_counts counts;
-	pthread_t thread;
+	pthread_t thread, starter;
 	pthread_cond_t wake;
 	bool runs, stop;
 };

@@ -22,6 +22,14 @@ void fake_verbs_path(unsigned device, bool works)
 	pthread_mutex_unlock(&fake_lock);
 }
 
+void fake_verbs_unreached(unsigned device, unsigned after, uint64_t each_ns)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[device].reaches = after;
+	fake.devices[device].search_ns = each_ns;
+	pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_verbs_forget(unsigned device)
 {
 	pthread_mutex_lock(&fake_lock);

@@ -47,6 +47,7 @@ static void exchange_registered(struct verbs_link_harness *harness, uint8_t *fro
 		enum transport_next next;
 
 		assert_int_equal(ops->progress(harness->link.sender, &next), 0);
+		assert_int_equal(ops->progress(harness->link.receiver, &next), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
 	assert_int_equal(ops->send(harness->link.sender, from, bytes, tag, out, &send), 0);
