@@ -463,6 +463,26 @@ def check_another_name():
     with_job(d, work, message_bytes=FLOW_BYTES)
 
 
+def check_routes_prefer_another():
+    """As after `ip link set down` and up: the routes now lead out of the other port of the subnet."""
+    d = drawing.equal_hosts(2, 2, one_subnet=True)
+    port, lost = d.hosts[0].ports[0], "the routes lead it out of another port now"
+
+    def work(job):
+        connected(job)
+        job.begin("flow %d %d" % (9 * 1000 // FLOW_GAP_MS, FLOW_GAP_MS))
+        time.sleep(1)
+        before = rate_of(job, port)
+        for change in "del", "append":
+            job.network.hosts["h0"].tool(["ip", "route", change, "10.1.0.0/24", "dev", port.name])
+        time.sleep(RETURN_S)
+        after = rate_of(job, port)
+        expect(lost in job.said(0), "the change was not noticed")
+        expect(after > 0.8 * before, "%.1f s later %s carries %.2f of what it did", RETURN_S, port.name, after / before)
+        expect(job.command_done(90), "the flow did not end")
+    with_job(d, work, message_bytes=FLOW_BYTES)
+
+
 def check_rate(d, port, least):
     """From 3 s after the loss of a port the others carry so much of what they can."""
     def work(job):
@@ -564,6 +584,7 @@ def cases():
     found["a port with another address"] = lambda: check_another_address(0)
     found["a port with another address, later"] = lambda: check_another_address(6)
     found["a port with another name"] = check_another_name
+    found["routes that prefer another port"] = check_routes_prefer_another
     found["a port is lost again before it carries"] = check_lost_again
     for host in range(2):
         found["a port is lost, another address before, h%d" % host] = lambda host=host: check_loss_after_another_address(host)

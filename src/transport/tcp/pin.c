@@ -16,7 +16,10 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#define LOOK_NS NS_PER_S
 
 enum { LOOPBACK_INDEX = 1 }; /* in every network namespace */
 
@@ -217,6 +220,45 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 	log_warn("data from host %s to the address of interface %s comes in through %s: the network delivers it there "
 		 "(sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2)",
 		 hello->host, interface->name, name);
+}
+
+static bool has_link(int fd, int index)
+{
+	struct ifreq request = { 0 };
+
+	return if_indextoname((unsigned)index, request.ifr_name) && !ioctl(fd, SIOCGIFFLAGS, &request) &&
+	       (request.ifr_flags & IFF_RUNNING);
+}
+
+/* It could go by the interface that was chosen, and does not. */
+static bool is_led_astray(const struct tcp_transport *transport, const struct tcp_stream *stream)
+{
+	const struct tcp_dial *dial = stream->dial;
+	const struct tcp_interface *interface = &transport->interfaces[dial->interface];
+	int index;
+
+	return !interface->address_only && !tcp_route_is_bound(stream->fd) && !is_routed(interface, &dial->peer) &&
+	       has_link(stream->fd, interface->index) &&
+	       !tcp_route_find(&dial->peer, own_address(interface, &dial->peer), interface->index, &index);
+}
+
+void tcp_pin_look(struct tcp_connection *connection, uint64_t now_ns)
+{
+	const struct tcp_transport *transport = connection->transport;
+
+	if (connection->role != TCP_SENDER || connection->closing || !transport->tied_port)
+		return; /* none of our ports share a subnet */
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		struct tcp_dial *dial = stream->dial;
+
+		if (!stream->live || !dial || dial->interface < 0 || dial->pin == TCP_PIN_NONE ||
+		    clock_elapsed_ns(dial->routed_ns, now_ns) < LOOK_NS)
+			continue;
+		dial->routed_ns = now_ns;
+		if (is_led_astray(transport, stream))
+			tcp_failover_lost(connection, stream, "the routes lead it out of another port now", now_ns);
+	}
 }
 
 bool tcp_pin_is_needed(const struct tcp_interface *interface, const struct sockaddr_storage *own)

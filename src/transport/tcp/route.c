@@ -109,6 +109,14 @@ int tcp_route_bind_device(int fd, const struct tcp_interface *interface)
 	return r;
 }
 
+bool tcp_route_is_bound(int fd)
+{
+	char name[IFNAMSIZ] = "";
+	socklen_t bytes = sizeof(name);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, &bytes) && bytes > 0 && name[0];
+}
+
 int tcp_route_bind_address(int fd, const struct sockaddr_storage *address)
 {
 	int saved_errno = errno, on = 1;

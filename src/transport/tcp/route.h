@@ -5,6 +5,7 @@
 #ifndef TRIBUTARY_TRANSPORT_TCP_ROUTE_H
 #define TRIBUTARY_TRANSPORT_TCP_ROUTE_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
 struct tcp_interface;
@@ -21,6 +22,7 @@ int tcp_route_find(const struct sockaddr_storage *to, const struct sockaddr_stor
  * belongs to it. -EPERM: a kernel before 5.7 lets only CAP_NET_RAW do so.
  */
 int tcp_route_bind_device(int fd, const struct tcp_interface *interface);
+bool tcp_route_is_bound(int fd);
 /* Its packets carry that address. The port is chosen at connect. */
 int tcp_route_bind_address(int fd, const struct sockaddr_storage *address);
 

@@ -42,6 +42,7 @@ static bool connection_look(struct tcp_connection *connection)
 		return false;
 	tcp_carrier_follow(connection, now_ns);
 	tcp_acceptors_tell(connection, now_ns);
+	tcp_pin_look(connection, now_ns);
 	soon = tcp_detour_step(connection, now_ns) || connection->closing || atomic_load(&connection->hurries);
 	pthread_mutex_unlock(&connection->lock);
 	return soon;
