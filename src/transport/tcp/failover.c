@@ -28,6 +28,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HELD_UP_NS (250 * NS_PER_MS)
+#define SLOW_NS    NS_PER_S
+enum { SILENCE_BEATS = 2 }; /* of a way: more is an outage, or a process that had no CPU */
+
 static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	tcp_count_lost(connection, stream);
@@ -332,6 +336,29 @@ static bool is_silent(const struct tcp_connection *connection, const struct tcp_
 	       connection->last_rx_ns > stream->last_ack_ns;
 }
 
+/*
+ * After an outage the kernel repeats a packet seconds later, and more slowly for some time: it has waited longer each time, and
+ * takes the outage for the way's round trip. A new socket begins at once.
+ */
+static bool is_held_up(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
+{
+	const uint64_t again_ns = connection->s.again_ns;
+	struct tcp_socket_sent sent;
+
+	return connection->role == TCP_SENDER && again_ns > stream->last_ack_ns &&
+	       stream->tx_written != stream->tx_acknowledged && clock_elapsed_ns(again_ns, now_ns) > HELD_UP_NS &&
+	       tcp_socket_sent(stream->fd, &sent) && (sent.repeats || sent.repeat_after_ns > SLOW_NS);
+}
+
+static void note_silence(struct tcp_connection *connection)
+{
+	const uint64_t heard_ns = connection->s.heard_ns;
+
+	if (connection->role == TCP_SENDER && heard_ns &&
+	    clock_elapsed_ns(heard_ns, connection->last_rx_ns) > SILENCE_BEATS * connection->transport->beat_ns)
+		connection->s.again_ns = connection->last_rx_ns;
+}
+
 /* Nobody here looked for a while: that is the silence of none of them. Both clocks of a stream move alike. */
 static void forgive(struct tcp_connection *connection, uint64_t looked_ns, uint64_t now_ns)
 {
@@ -378,7 +405,10 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 
 	if (connection->error)
 		return;
+	note_silence(connection);
 	forgive(connection, looked_ns, now_ns);
+	if (connection->role == TCP_SENDER)
+		connection->s.heard_ns = connection->last_rx_ns;
 	if (!connection->live_count && is_given_up(connection, now_ns)) {
 		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
 		return;
@@ -395,6 +425,8 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 
 		if (stream->live && is_silent(connection, stream, now_ns))
 			tcp_failover_lost(connection, stream, "it fell silent", now_ns);
+		if (stream->live && !connection->error && is_held_up(connection, stream, now_ns))
+			tcp_failover_lost(connection, stream, "it stands still after an outage", now_ns);
 		if (stream->live && !connection->error)
 			beat(connection, stream, now_ns);
 		if (stream->awaits_dead)

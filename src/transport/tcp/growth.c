@@ -422,8 +422,10 @@ void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
 	const uint64_t past_ns = clock_elapsed_ns(growth->looked_ns, now_ns);
 	bool changes;
 
-	if (!growth->way || connection->error || connection->closing || connection->watch.on || connection->s.rest_ns ||
-	    connection->s.mtu.looks)
+	/* In an outage there is nothing to be measured. */
+	if (!growth->way || clock_elapsed_ns(connection->last_rx_ns, now_ns) > 2 * connection->transport->beat_ns ||
+	    connection->error || connection->closing || connection->watch.on ||
+	    connection->s.rest_ns || connection->s.mtu.looks)
 		return;
 	changes = streams_of(growth->answer.active) != connection->active;
 	if (changes)

@@ -246,7 +246,9 @@ static void look_at_all(struct tcp_connection *connection, uint64_t now_ns)
 
 		if (!stream->live || !stream->dial || stream->dial->interface < 0)
 			continue;
-		if (waits && clock_elapsed_ns(stream->last_ack_ns, now_ns) > STALL_NS)
+		/* What stands still since an outage is dialled anew (failover.c). */
+		if (waits && stream->last_ack_ns >= connection->s.again_ns &&
+		    clock_elapsed_ns(stream->last_ack_ns, now_ns) > STALL_NS)
 			result = look(connection, stream, now_ns);
 		stream->mtu.result = result;
 		connection->s.mtu.looks |= result != TCP_MTU_FINE;

@@ -31,13 +31,19 @@ bool tcp_bytes_equal(const uint8_t *a, const uint8_t *b, size_t count)
 	return difference == 0;
 }
 
+#ifndef TCP_RTO_MAX_MS /* since Linux 6.15 */
+#define TCP_RTO_MAX_MS 44
+#endif
+
 /* Options are improvements: a kernel that refuses one still moves the data. */
 void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class)
 {
-	int on = 1;
+	int on = 1, most_ms = 1000;
 	unsigned timeout_ms = (unsigned)(timeout_ns / 1000000);
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* After an outage the next repetition may else be as far away as the outage was long. */
+	setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most_ms, sizeof(most_ms));
 	/* Bytes that the peer's kernel does not acknowledge end the socket by themselves. */
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 	if (traffic_class < 0)
@@ -161,6 +167,7 @@ bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret)
 					 .waiting_bytes = (uint64_t)waiting_bytes,
 					 .repeated_segments = info.begin.tcpi_total_retrans,
 					 .repeats = info.begin.tcpi_retransmits,
+					 .repeat_after_ns = info.begin.tcpi_rto * UINT64_C(1000),
 					 .segment_bytes = info.begin.tcpi_snd_mss,
 					 .option_bytes = info.begin.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0,
 					 .silent_ns = info.begin.tcpi_last_data_recv * (uint64_t)NS_PER_MS };

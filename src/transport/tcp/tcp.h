@@ -207,8 +207,7 @@ struct tcp_sender {
 	uint64_t host;     /* whom we send to, as in the handle */
 	struct tcp_request *buffered; /* done for its caller and open until FIN; always the first that is open; or NULL */
 	uint8_t *buffer;   /* a copy of its data */
-	/* Frames of dead streams that must go out again, in order. */
-	struct tcp_tx_frame *again;
+	struct tcp_tx_frame *again; /* of dead streams, to go out again, in order */
 	uint64_t again_head, again_tail;
 	uint32_t again_capacity;
 	struct tcp_growth growth;
@@ -218,6 +217,7 @@ struct tcp_sender {
 	unsigned way_count, ways_own;
 	struct tcp_detour *detour; /* NULL: it has never needed one */
 	uint64_t rest_ns;          /* with a detour: what a stream that is back waits; else 0 */
+	uint64_t heard_ns, again_ns; /* when the peer was heard at the last tick; and again, after a silence */
 	uint64_t better_wait_ns, better_at_ns; /* when to look for a better way than the present one; wait 0: never */
 };
 
