@@ -200,6 +200,37 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 	memcpy(ret->host, connection->transport->host, sizeof(ret->host));
 }
 
+static bool is_open(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
+{
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+
+	return queue->peer.number && !verbs_port_is_down(ends.here) &&
+	       verbs_path_is_open(&connection->transport->paths, &ends, false, now_ns);
+}
+
+/* Those whose paths have failed just now come later, where there are others; those that the peer lacks, too. */
+static void connect_queues(struct verbs_connection *connection)
+{
+	const uint64_t now_ns = clock_now_ns();
+	unsigned open = 0;
+
+	for (unsigned i = 0; i < connection->queue_count; i++)
+		open += is_open(connection, &connection->queues[i], now_ns);
+	for (unsigned i = 0; i < connection->queue_count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+		int r = open && !is_open(connection, queue, now_ns) ? -EHOSTUNREACH : 0;
+
+		if (!queue->peer.number) {
+			verbs_queue_destroy(connection, queue);
+			continue;
+		}
+		if (r == 0)
+			r = verbs_queue_connect(connection, queue);
+		if (r < 0)
+			queue->try.result = r;
+	}
+}
+
 int verbs_connection_take_hello(struct verbs_connection *connection, const struct verbs_wire_hello *hello)
 {
 	if (hello->queue_count > connection->queue_count ||
@@ -210,7 +241,6 @@ int verbs_connection_take_hello(struct verbs_connection *connection, const struc
 		verbs_queue_destroy(connection, &connection->queues[--connection->queue_count]);
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
-		int r;
 
 		queue->peer = hello->queues[i];
 		queue->peer_rail = hello->queues[i].rail;
@@ -219,45 +249,43 @@ int verbs_connection_take_hello(struct verbs_connection *connection, const struc
 				 connection->rails[queue->rail].port->name, hello->host);
 			return -EPROTO;
 		}
-		if (!queue->peer.number) { /* the peer could not connect it */
-			verbs_queue_destroy(connection, queue);
-			continue;
-		}
-		r = verbs_queue_connect(connection, queue);
-		if (r < 0)
-			return r;
 	}
+	connect_queues(connection);
 	return 0;
+}
+
+/* The first of a path that is not there: its rail is missing until it is. */
+static void say_failed(struct verbs_connection *connection, const struct verbs_queue *queue)
+{
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+	char text[VERBS_PATH_TEXT_BYTES];
+
+	if (verbs_path_failed(&connection->transport->paths, &ends, clock_now_ns()))
+		log_warn("RDMA cannot get from %s of host %s: %s (TRIBUTARY_GID_INDEX)", verbs_path_text(&ends, text),
+			 connection->peer.host, strerror(-queue->try.result));
 }
 
 int verbs_connection_connected(struct verbs_connection *connection)
 {
-	const struct verbs_queue *failed = NULL;
-	char text[VERBS_PATH_TEXT_BYTES];
-	struct verbs_path_ends ends;
 	unsigned count = 0;
-	int result;
+	int result, failed = 0;
 
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
 
-		if (queue->state == VERBS_QUEUE_CONNECTING && !verbs_queue_connected(queue, &result))
-			return 0;
+		if (queue->state == VERBS_QUEUE_CONNECTING) {
+			if (!verbs_queue_connected(queue, &result))
+				return 0;
+			if (result < 0)
+				say_failed(connection, queue);
+		}
 		count += queue->qp && queue->try.result == 0;
-		if (!failed && queue->try.result < 0)
-			failed = queue;
+		failed = failed ? failed : queue->try.result;
 	}
 	for (unsigned i = 0; connection->role == VERBS_RECEIVER && i < connection->queue_count; i++)
 		if (connection->queues[i].try.result < 0) /* the peer is told that there is none */
 			verbs_queue_destroy(connection, &connection->queues[i]);
-	if (count)
-		return 1;
-	if (!failed)
-		return -EHOSTUNREACH; /* the peer says why */
-	ends = verbs_queue_ends(connection, failed);
-	log_warn("RDMA cannot get from %s of host %s: %s (TRIBUTARY_GID_INDEX)", verbs_path_text(&ends, text),
-		 connection->peer.host, strerror(-failed->try.result));
-	return failed->try.result;
+	return count ? 1 : failed ? failed : -EREMOTEIO;
 }
 
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,

@@ -88,15 +88,18 @@ int verbs_control_truncated(struct verbs_connection *connection)
 const char *verbs_control_why(struct verbs_connection *connection, char *text, size_t bytes)
 {
 	const struct verbs_control *control = &connection->control;
-	size_t length;
 
 	tcp->why(control->in, text, bytes);
 	if (!*text)
 		tcp->why(control->out, text, bytes);
-	if (!*text)
-		return "it broke the protocol";
+	return *text ? verbs_control_ports(connection, text, bytes) : "it broke the protocol";
+}
+
+const char *verbs_control_ports(const struct verbs_connection *connection, char *text, size_t bytes)
+{
 	for (unsigned i = 0; i < connection->rail_count; i++) {
-		length = strlen(text);
+		const size_t length = strlen(text);
+
 		if (verbs_port_is_down(connection->rails[i].port))
 			snprintf(text + length, bytes - length, "; port %s is down", connection->rails[i].port->name);
 		else if (connection->peer_down_ns[i])

@@ -81,6 +81,7 @@ static bool take_gid(const struct verbs_api *api, const char *root, const struct
 	    (api->query_gid(port->card->context, port->number, index, &gid) != 0 && port->ethernet))
 		return false;
 	port->gid_index = (uint8_t)index;
+	port->gid_type = verbs_facts_gid_type(root, port->card->name, port->number, port->gid_index);
 	memcpy(port->gid, gid.raw, sizeof(port->gid));
 	if (port->ethernet)
 		verbs_facts_netdev(root, port->card->name, port->number, port->gid_index, port->netdev);
@@ -179,6 +180,7 @@ static int card_open(const struct verbs_api *api, const char *root, struct ibv_d
 		return r;
 	pthread_mutex_init(&card->lock, NULL);
 	card->api = api;
+	card->root = root;
 	snprintf(card->name, sizeof(card->name), "%s", api->get_device_name(device));
 	errno = 0;
 	card->context = api->open_device(device);
@@ -279,13 +281,81 @@ void verbs_devices_close(struct verbs_devices *devices)
 	memset(devices, 0, sizeof(*devices));
 }
 
-static void take_event(struct verbs_card *card, const struct ibv_async_event *event)
+/* ---- what devices tell ---- */
+
+static bool has_address(const struct verbs_port *port, int row)
+{
+	union ibv_gid gid;
+
+	return port->card->api->query_gid(port->card->context, port->number, row, &gid) == 0 &&
+	       memcmp(gid.raw, port->gid, sizeof(port->gid)) == 0;
+}
+
+/* Peers know the port by its address, so it must be that one; it may be in another row now. -1: it is gone. */
+static int find_row(const struct verbs_port *port)
+{
+	const struct verbs_card *card = port->card;
+
+	if (has_address(port, port->gid_index))
+		return port->gid_index;
+	for (int i = 0; i < VERBS_GIDS_LOOKED_AT; i++)
+		if (has_address(port, i) &&
+		    verbs_facts_gid_type(card->root, card->name, port->number, (unsigned)i) == port->gid_type)
+			return i;
+	return -1;
+}
+
+static void look_for_address(struct verbs_port *port)
+{
+	struct verbs_card *card = port->card;
+	const unsigned bit = 1U << port->number;
+	const int row = port->ethernet ? find_row(port) : port->gid_index;
+
+	if (row >= 0)
+		port->gid_index = (uint8_t)row;
+	if (row < 0 && !(atomic_fetch_or(&card->addressless_ports, bit) & bit))
+		log_info(LOG_NET, "RDMA device %s has lost its address: nothing goes over it before it has that again",
+			 port->name);
+	else if (row >= 0 && atomic_fetch_and(&card->addressless_ports, ~bit) & bit)
+		log_info(LOG_NET, "RDMA device %s has its address again", port->name);
+}
+
+/* Connections that stand have told their peers of the LID before. */
+static void look_at_lid(struct verbs_port *port)
+{
+	struct ibv_port_attr attr = { 0 };
+
+	if (port->card->api->query_port(port->card->context, port->number, &attr) != 0 || attr.lid == port->lid)
+		return;
+	log_info(LOG_NET, "RDMA device %s has LID %u in place of %u: connections that fail over it are not built anew",
+		 port->name, attr.lid, port->lid);
+	port->lid = attr.lid;
+}
+
+static void look_at_ports(struct verbs_devices *devices, const struct verbs_card *card,
+			  void (*look)(struct verbs_port *))
+{
+	for (unsigned i = 0; i < devices->port_count; i++)
+		if (devices->ports[i].card == card)
+			look(&devices->ports[i]);
+}
+
+static void take_event(struct verbs_devices *devices, struct verbs_card *card, const struct ibv_async_event *event)
 {
 	unsigned bit = event->element.port_num > 0 && event->element.port_num <= VERBS_CARD_PORTS_MAX
 			       ? 1U << event->element.port_num
 			       : 0;
 
 	switch (event->event_type) {
+	case IBV_EVENT_GID_CHANGE:
+		look_at_ports(devices, card, look_for_address);
+		break;
+	case IBV_EVENT_LID_CHANGE:
+		look_at_ports(devices, card, look_at_lid);
+		break;
+	case IBV_EVENT_PKEY_CHANGE:
+		log_info(LOG_NET, "the partition keys of RDMA device %s have changed", card->name);
+		break;
 	case IBV_EVENT_PORT_ERR:
 		atomic_fetch_or(&card->down_ports, bit);
 		log_info(LOG_NET, "port %d of RDMA device %s is down", event->element.port_num, card->name);
@@ -310,7 +380,7 @@ void verbs_devices_listen(struct verbs_devices *devices)
 		struct ibv_async_event event;
 
 		while (card->api->get_async_event(card->context, &event) == 0) {
-			take_event(card, &event);
+			take_event(devices, card, &event);
 			card->api->ack_async_event(&event);
 		}
 	}

@@ -34,6 +34,7 @@ struct verbs_memory {
 
 struct verbs_card {
 	const struct verbs_api *api;
+	const char *root; /* of sysfs; the caller's */
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	char name[64];
@@ -44,7 +45,8 @@ struct verbs_card {
 	bool refused, said_copied; /* it did not register some memory of the host, and that was said */
 	/* Ports that an event has called down; bit n: port n. What the event says, not what a port is. */
 	_Atomic unsigned down_ports;
-	_Atomic bool lost; /* the device itself has failed: nothing on it works again */
+	_Atomic unsigned addressless_ports; /* the same, of those whose address is gone */
+	_Atomic bool lost;                  /* the device itself has failed: nothing on it works again */
 };
 
 struct verbs_port {
@@ -57,8 +59,9 @@ struct verbs_port {
 	int rail, plane; /* as the user gave them, "mlx5_0:1:RAIL:PLANE"; or -1 */
 	uint64_t guid, speed_Bps;
 	enum ibv_mtu mtu;
-	uint16_t lid;
-	uint8_t gid_index;
+	_Atomic uint16_t lid;
+	_Atomic uint8_t gid_index;
+	enum verbs_gid_type gid_type;
 	uint8_t gid[VERBS_GID_BYTES];
 };
 
@@ -76,17 +79,20 @@ struct verbs_devices {
 int verbs_devices_open(const struct verbs_api *api, const char *root, const struct params *params,
 		       struct verbs_devices *ret, struct diag *diag);
 void verbs_devices_close(struct verbs_devices *devices);
-/* Takes what the devices have to tell: ports down and up. Never blocks; cheap when there is nothing. */
+/* Takes what the devices have to tell: ports down and up, addresses. Never blocks; cheap when there is nothing. */
 void verbs_devices_listen(struct verbs_devices *devices);
 static inline bool verbs_card_is_lost(const struct verbs_card *card)
 {
 	return atomic_load_explicit(&card->lost, memory_order_relaxed);
 }
-/* Also that of a card that is lost. */
+/* Also that of a card that is lost, and one without its address. */
 static inline bool verbs_port_is_down(const struct verbs_port *port)
 {
-	return verbs_card_is_lost(port->card) ||
-	       atomic_load_explicit(&port->card->down_ports, memory_order_relaxed) >> port->number & 1;
+	const struct verbs_card *card = port->card;
+	const unsigned down = atomic_load_explicit(&card->down_ports, memory_order_relaxed) |
+			      atomic_load_explicit(&card->addressless_ports, memory_order_relaxed);
+
+	return verbs_card_is_lost(card) || down >> port->number & 1;
 }
 
 /* What to register. */

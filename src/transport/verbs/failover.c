@@ -10,13 +10,13 @@
  *   stopping   error state, its receives are being taken     none is left: reset, STOPPED is said
  *   stopped    nothing                                       the peer's STOPPED: what was not delivered is given back
  *   resting    no queue pair                                 connecting side: after a while a new one, BUILD;
- *                                                            accepting side: BUILD, answered by BUILT
+ *                                                            accepting side: BUILD
  *   connecting a thread that connects it                      its end: accepting side: BUILT; else READY
  *   joining    a new queue pair                              connecting side: BUILT; else READY
  *   proving    one write of no bytes                         it is delivered: live; an error
  *
- * What is built anew may be connected and carry nothing, so nothing of a message goes over it before it has carried that
- * write. No queue is built where a port is down, here or there: each side says PORT when one of its ports goes down or up.
+ * What is connected may carry nothing, so nothing of a message goes over it before it has carried that write, at first
+ * either. No queue is built where a port is down, here or there: each side says PORT when one of its ports goes down or up.
  *
  * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
  *
@@ -33,6 +33,7 @@
 #define BUILD_FIRST_NS (100 * NS_PER_MS)
 #define BUILD_MOST_NS  (5 * NS_PER_S)
 #define PEER_DOWN_NS   (60 * NS_PER_S) /* then it is tried all the same */
+#define ASK_AGAIN_NS   (20 * NS_PER_MS)
 
 enum {
 	CARRIES_WELL = VERBS_ITEMS, /* items that arrived: the failures before are forgotten */
@@ -75,7 +76,7 @@ static void wait_to_build(struct verbs_queue *queue)
 
 /*
  * A new one is tried later after each failure, for what a bad path carries is held up by it, and others go on. With no other
- * the wait is short, and there is none if the queue has carried something: that path works.
+ * the wait is short, and there is none if the queue has carried something: that path works. The path has its own (path.c).
  */
 static void plan_build(struct verbs_connection *connection, struct verbs_queue *queue)
 {
@@ -89,18 +90,20 @@ static void plan_build(struct verbs_connection *connection, struct verbs_queue *
 	wait_to_build(queue);
 }
 
-static bool build_is_due(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
+static bool build_is_due(const struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
 	const uint64_t peer_down_ns = connection->peer_down_ns[queue->peer_rail];
 	const bool lone = !connection->live_count;
 
-	if (verbs_port_is_down(connection->rails[queue->rail].port) ||
-	    (peer_down_ns && clock_elapsed_ns(peer_down_ns, now_ns) < PEER_DOWN_NS))
+	if (verbs_port_is_down(ends.here) || (peer_down_ns && clock_elapsed_ns(peer_down_ns, now_ns) < PEER_DOWN_NS))
 		return false;
-	return (now_ns >= queue->build_at_ns ||
-		(lone && clock_elapsed_ns(queue->rested_ns, now_ns) >= queue->lone_wait_ns)) &&
-	       verbs_path_take(&connection->transport->paths, &ends, lone, now_ns);
+	if (now_ns < queue->build_at_ns && !(lone && clock_elapsed_ns(queue->rested_ns, now_ns) >= queue->lone_wait_ns))
+		return false;
+	if (clock_elapsed_ns(queue->path_asked_ns, now_ns) < ASK_AGAIN_NS)
+		return false;
+	queue->path_asked_ns = now_ns;
+	return verbs_path_is_open(&connection->transport->paths, &ends, lone, now_ns);
 }
 
 /* Both sides have stopped it. */
@@ -189,9 +192,6 @@ static void proves(struct verbs_connection *connection, struct verbs_queue *queu
 /* It could not be built, here or there: as after a failure. */
 static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 {
-	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
-
-	verbs_path_failed(&connection->transport->paths, &ends, connection->peer.host);
 	verbs_queue_destroy(connection, queue);
 	queue->state = VERBS_QUEUE_RESTING;
 	queue->notices = VERBS_WIRE_FIRST_COUNT;
@@ -201,10 +201,13 @@ static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 	wait_to_build(queue);
 }
 
-static void build(struct verbs_connection *connection, struct verbs_queue *queue)
+static void build(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
 {
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+
 	queue->epoch++;
-	if (verbs_queue_create(connection, queue) < 0) {
+	if (verbs_queue_create(connection, queue) < 0 ||
+	    !verbs_path_take(&connection->transport->paths, &ends, !connection->live_count, now_ns)) {
 		rest(connection, queue);
 		return;
 	}
@@ -241,6 +244,8 @@ static void built_there(struct verbs_connection *connection, struct verbs_queue 
 		return; /* it has failed meanwhile, and STOPPED says so */
 	queue->build_asked = false;
 	if (!frame->made.number || frame->made.rail >= connection->peer.rail_count) {
+		if (!connection->peer_down_ns[queue->peer_rail])
+			verbs_queue_failed(connection, queue); /* there, most likely for the path */
 		rest(connection, queue);
 		return;
 	}
@@ -253,8 +258,10 @@ static void built_there(struct verbs_connection *connection, struct verbs_queue 
 static void connected(struct verbs_connection *connection, struct verbs_queue *queue, int result)
 {
 	if (connection->role == VERBS_RECEIVER) {
-		if (result < 0)
+		if (result < 0) {
+			verbs_queue_failed(connection, queue);
 			rest(connection, queue);
+		}
 		say(connection, VERBS_FRAME_BUILT, queue);
 	} else if (result < 0) {
 		verbs_queue_lost(connection, queue, "it could not be connected");
@@ -271,10 +278,6 @@ void verbs_failover_begin(struct verbs_connection *connection)
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
 
-		const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
-
-		if (!queue->qp || queue->try.result < 0)
-			(void)verbs_path_take(&connection->transport->paths, &ends, false, clock_now_ns());
 		if (!queue->qp)
 			rest(connection, queue);
 		else if (queue->try.result < 0)
@@ -291,7 +294,7 @@ static void build_at_once(struct verbs_connection *connection, struct verbs_queu
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
 
-	queue->build_at_ns = queue->build_wait_ns = 0;
+	queue->build_at_ns = queue->build_wait_ns = queue->path_asked_ns = 0;
 	verbs_path_is_up(&connection->transport->paths, &ends, clock_now_ns());
 }
 
@@ -414,6 +417,8 @@ static bool is_stuck(const struct verbs_connection *connection, uint64_t now_ns)
 
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 {
+	char why[sizeof(connection->why)] = "no queue has carried anything for the time of TRIBUTARY_TIMEOUT";
+
 	if (is_without_cards(connection)) {
 		verbs_connection_fail(connection, -EIO, "its RDMA device has failed");
 		return;
@@ -439,9 +444,8 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 			stop(connection, queue, now_ns);
 		if (queue->state == VERBS_QUEUE_RESTING && connection->role == VERBS_SENDER &&
 		    build_is_due(connection, queue, now_ns))
-			build(connection, queue);
+			build(connection, queue, now_ns);
 	}
 	if (!connection->error && is_stuck(connection, now_ns))
-		verbs_connection_fail(connection, -EREMOTEIO,
-				      "no queue has carried anything for the time of TRIBUTARY_TIMEOUT");
+		verbs_connection_fail(connection, -EREMOTEIO, verbs_control_ports(connection, why, sizeof(why)));
 }

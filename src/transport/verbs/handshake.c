@@ -24,6 +24,7 @@ struct verbs_handshake {
 	unsigned step;
 	int device, traffic_class;
 	uint64_t id, since_ns;                  /* of a connect: the handle's cookie; when it was called last */
+	bool over;                              /* it has failed, and a thread still connects a queue pair of it */
 	uint8_t handle[TRANSPORT_HANDLE_BYTES]; /* what is dialled: the peer's, or the way back */
 	struct transport_listener *back;
 	struct transport_connection *in, *out; /* become the connection's own in the end */
@@ -174,6 +175,18 @@ static int advance(struct verbs_transport *transport, struct verbs_handshake *ha
 
 /* ---- */
 
+static bool is_busy(const struct verbs_handshake *handshake)
+{
+	const struct verbs_connection *connection = handshake->connection;
+
+	for (unsigned i = 0; connection && i < connection->queue_count; i++)
+		if (connection->queues[i].state == VERBS_QUEUE_CONNECTING &&
+		    !verbs_try_is_done(&connection->queues[i].try))
+			return true;
+	return false;
+}
+
+/* Waits while it is busy. */
 static void handshake_free(struct verbs_handshake *handshake)
 {
 	verbs_connection_close(handshake->connection);
@@ -259,8 +272,12 @@ int verbs_handshake_connect(struct verbs_transport *transport, int device, int t
 	verbs_wire_put_cookie(handle, 0);
 	if (r > 0)
 		*ret = stands(handshake);
-	TAILQ_REMOVE(&transport->connectors, handshake, link);
-	handshake_free(handshake);
+	handshake->id = UINT64_MAX;
+	handshake->over = true;
+	if (!is_busy(handshake)) {
+		TAILQ_REMOVE(&transport->connectors, handshake, link);
+		handshake_free(handshake);
+	}
 	return r < 0 ? r : 0;
 }
 
@@ -270,7 +287,8 @@ void verbs_handshake_expire(struct verbs_transport *transport, uint64_t now_ns, 
 
 	for (handshake = TAILQ_FIRST(&transport->connectors); handshake; handshake = next) {
 		next = TAILQ_NEXT(handshake, link);
-		if (!all && clock_elapsed_ns(handshake->since_ns, now_ns) <= 2 * transport->params->timeout_ns)
+		handshake->over |= clock_elapsed_ns(handshake->since_ns, now_ns) > 2 * transport->params->timeout_ns;
+		if (!all && (!handshake->over || is_busy(handshake)))
 			continue;
 		TAILQ_REMOVE(&transport->connectors, handshake, link);
 		handshake_free(handshake);
@@ -328,19 +346,21 @@ int verbs_handshake_accept(struct verbs_listener *listener, struct verbs_connect
 	} while (error > 0);
 	for (handshake = TAILQ_FIRST(&listener->pending); handshake && !*ret; handshake = next) {
 		next = TAILQ_NEXT(handshake, link);
-		r = advance(listener->transport, handshake);
-		if (r == 0)
+		r = handshake->over ? -ECANCELED : advance(listener->transport, handshake);
+		if (r == 0 || (handshake->over && is_busy(handshake)))
 			continue;
 		if (r > 0) {
 			pthread_mutex_lock(&listener->transport->lock);
 			*ret = stands(handshake);
 			pthread_mutex_unlock(&listener->transport->lock);
-		} else {
+		} else if (!handshake->over) {
 			log_info(LOG_NET, "a connection that was being made was given up: %s", strerror(-r));
 			if (is_ours(r))
 				error = r;
 		}
-		pending_free(listener, handshake);
+		handshake->over = true;
+		if (!is_busy(handshake))
+			pending_free(listener, handshake);
 	}
 	return *ret ? 0 : error;
 }

@@ -2,7 +2,6 @@
 #include "transport/verbs/path.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/minmax.h"
 #include "base/sys.h"
 
@@ -14,13 +13,15 @@
 #define WAIT_MOST_NS  (20 * NS_PER_S)
 #define LONE_NS       (NS_PER_S / 4)
 #define ONE_CHANGE_NS NS_PER_S /* each connection tells of a port that is up: within this it is one and the same */
+#define FORGET_NS     (600 * NS_PER_S)
 enum { WAIT_FACTOR = 4 };
 
 struct verbs_path {
 	LIST_ENTRY(verbs_path) link;
 	struct verbs_path_ends ends;
-	uint64_t taken_ns, wait_ns; /* the last try, and how long it is the only one */
-	bool said;
+	uint64_t begun_ns, wait_ns; /* the last try, and how long it is the only one; 0: none is needed */
+	uint64_t used_ns, up_ns;
+	bool tried, said; /* since the last failure; since something arrived */
 };
 
 void verbs_paths_init(struct verbs_paths *paths)
@@ -53,51 +54,54 @@ static struct verbs_path *find(const struct verbs_paths *paths, const struct ver
 	return NULL;
 }
 
-/* Lock held. */
-static void begin(struct verbs_paths *paths, struct verbs_path *path, const struct verbs_path_ends *ends,
-		  uint64_t now_ns)
+/* Lock held. NULL: no memory, and then more of them try. */
+static struct verbs_path *add(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns)
 {
+	struct verbs_path *path = find(paths, ends), *next;
+
+	for (struct verbs_path *old = LIST_FIRST(&paths->list); !path && old; old = next) {
+		next = LIST_NEXT(old, link);
+		if (clock_elapsed_ns(old->used_ns, now_ns) > FORGET_NS) /* its peers are gone */
+			forget(old);
+	}
 	if (!path) {
 		path = sys_zalloc(sizeof(*path));
 		if (!path)
-			return; /* then more of them try */
+			return NULL;
 		path->ends = *ends;
 		LIST_INSERT_HEAD(&paths->list, path, link);
 	}
-	path->taken_ns = now_ns;
-	path->wait_ns = path->wait_ns ? min_u64(WAIT_FACTOR * path->wait_ns, WAIT_MOST_NS) : WAIT_FIRST_NS;
+	path->used_ns = now_ns;
+	return path;
 }
 
-bool verbs_path_take(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns)
+void verbs_path_doubt(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns)
 {
-	struct verbs_path *path;
-	bool may;
-
 	pthread_mutex_lock(&paths->lock);
-	path = find(paths, ends);
-	may = !path ||
-	      clock_elapsed_ns(path->taken_ns, now_ns) >= (lone ? min_u64(LONE_NS, path->wait_ns) : path->wait_ns);
-	if (may)
-		begin(paths, path, ends, now_ns);
+	add(paths, ends, now_ns);
 	pthread_mutex_unlock(&paths->lock);
-	return may;
 }
 
-void verbs_path_failed(struct verbs_paths *paths, const struct verbs_path_ends *ends, const char *host)
+bool verbs_path_failed(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns)
 {
-	char text[VERBS_PATH_TEXT_BYTES];
 	struct verbs_path *path;
-	bool say;
+	bool first = false;
 
 	pthread_mutex_lock(&paths->lock);
-	path = find(paths, ends);
-	say = path && !path->said;
-	if (say)
+	path = add(paths, ends, now_ns);
+	if (path) {
+		first = !path->said;
 		path->said = true;
+		if (!path->wait_ns) { /* it was not in doubt, so this was one of many */
+			path->begun_ns = now_ns;
+			path->wait_ns = WAIT_FIRST_NS;
+		} else if (path->tried) {
+			path->wait_ns = min_u64(WAIT_FACTOR * path->wait_ns, WAIT_MOST_NS);
+		}
+		path->tried = false;
+	}
 	pthread_mutex_unlock(&paths->lock);
-	if (say)
-		log_info(LOG_NET, "RDMA from %s of host %s carries nothing: it is tried again, in the end every %u s",
-			 verbs_path_text(ends, text), host, (unsigned)(WAIT_MOST_NS / NS_PER_S));
+	return first;
 }
 
 void verbs_path_proven(struct verbs_paths *paths, const struct verbs_path_ends *ends)
@@ -117,9 +121,44 @@ void verbs_path_is_up(struct verbs_paths *paths, const struct verbs_path_ends *e
 
 	pthread_mutex_lock(&paths->lock);
 	path = find(paths, ends);
-	if (path && clock_elapsed_ns(path->taken_ns, now_ns) >= ONE_CHANGE_NS)
+	if (path && clock_elapsed_ns(path->up_ns, now_ns) >= ONE_CHANGE_NS) {
+		path->up_ns = now_ns;
 		path->wait_ns = 0;
+	}
 	pthread_mutex_unlock(&paths->lock);
+}
+
+static bool may_try(const struct verbs_path *path, bool lone, uint64_t now_ns)
+{
+	return !path ||
+	       clock_elapsed_ns(path->begun_ns, now_ns) >= (lone ? min_u64(LONE_NS, path->wait_ns) : path->wait_ns);
+}
+
+bool verbs_path_is_open(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns)
+{
+	bool may;
+
+	pthread_mutex_lock(&paths->lock);
+	may = may_try(find(paths, ends), lone, now_ns);
+	pthread_mutex_unlock(&paths->lock);
+	return may;
+}
+
+bool verbs_path_take(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns)
+{
+	struct verbs_path *path;
+	bool may;
+
+	pthread_mutex_lock(&paths->lock);
+	path = find(paths, ends);
+	may = may_try(path, lone, now_ns);
+	if (path && may) {
+		path->begun_ns = path->used_ns = now_ns;
+		path->wait_ns = path->wait_ns ? path->wait_ns : WAIT_FIRST_NS;
+		path->tried = true;
+	}
+	pthread_mutex_unlock(&paths->lock);
+	return may;
 }
 
 static const char *address_text(bool ethernet, const uint8_t gid[static VERBS_WIRE_GID_BYTES], unsigned lid,

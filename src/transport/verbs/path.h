@@ -3,8 +3,9 @@
  * Paths from a port of this host to a port of a peer, and how a queue pair is connected over one.
  *
  * Connecting may block: the kernel looks for the address, a second for each try where nobody answers. So each try has a
- * thread. A path that has failed is tried by one queue pair for all connections of the process, at most six times a minute;
- * when something has arrived over it, or a port of it is up again, it is as new.
+ * thread. A path that is in doubt is tried by one queue pair at a time for all connections of the process, at most six times
+ * a minute, or four times a second for connections that carry nothing else. When something has arrived over it, or a port
+ * of it is up again, it is as new.
  *
  * Any thread; the lock of the paths is the innermost.
  */
@@ -19,7 +20,7 @@
 
 struct verbs_paths {
 	pthread_mutex_t lock;
-	LIST_HEAD(, verbs_path) list; /* of those that are tried, or have failed */
+	LIST_HEAD(, verbs_path) list; /* of those that are in doubt */
 };
 
 struct verbs_path_ends {
@@ -29,13 +30,18 @@ struct verbs_path_ends {
 
 void verbs_paths_init(struct verbs_paths *paths);
 void verbs_paths_free(struct verbs_paths *paths);
-/* Whether a queue pair may be connected over it now, which counts as done. lone: its connection has no other that carries. */
-bool verbs_path_take(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns);
-/* A try came to nothing; the first is worth a line, which names the host. */
-void verbs_path_failed(struct verbs_paths *paths, const struct verbs_path_ends *ends, const char *host);
+/* A queue that was live has failed on it. */
+void verbs_path_doubt(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns);
+/* A queue pair could not be connected over it, or carried nothing. True for the first one, which is worth a line. */
+bool verbs_path_failed(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns);
+/* Something has arrived. */
 void verbs_path_proven(struct verbs_paths *paths, const struct verbs_path_ends *ends);
 /* A port of it is up: what failed before says nothing. */
 void verbs_path_is_up(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns);
+/* Whether a queue pair may be connected over it now. lone: its connection has no other that carries. */
+bool verbs_path_is_open(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns);
+/* The same, and the try is under way. */
+bool verbs_path_take(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns);
 enum { VERBS_PATH_TEXT_BYTES = 200 };
 /* "mlx5_0 (fe80::1) to 10.0.0.2". */
 const char *verbs_path_text(const struct verbs_path_ends *ends, char text[static VERBS_PATH_TEXT_BYTES]);

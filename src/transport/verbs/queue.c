@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/random.h>
 
 enum {
@@ -280,6 +281,17 @@ struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection)
 
 /* ---- failing ---- */
 
+void verbs_queue_failed(struct verbs_connection *connection, const struct verbs_queue *queue)
+{
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+	char text[VERBS_PATH_TEXT_BYTES];
+
+	if (verbs_path_failed(&connection->transport->paths, &ends, clock_now_ns()))
+		log_info(LOG_NET, "RDMA from %s of host %s carries nothing (%s): it is tried again now and then",
+			 verbs_path_text(&ends, text), connection->peer.host,
+			 queue->try.result < 0 ? strerror(-queue->try.result) : "no write arrives");
+}
+
 void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why)
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
@@ -287,8 +299,10 @@ void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *q
 
 	if (!verbs_queue_stands(queue) || connection->error)
 		return;
-	if (!was_live)
-		verbs_path_failed(&connection->transport->paths, &ends, connection->peer.host);
+	if (was_live)
+		verbs_path_doubt(&connection->transport->paths, &ends, clock_now_ns());
+	else
+		verbs_queue_failed(connection, queue);
 	connection->live_count -= was_live;
 	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */
 	queue->state = VERBS_QUEUE_STOPPING;
@@ -296,7 +310,7 @@ void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *q
 	queue->build_asked = false;
 	if (!connection->stuck_since_ns)
 		connection->stuck_since_ns = queue->stopping_since_ns;
-	if (connection->primary == queue->index)
+	if (was_live && connection->primary == queue->index)
 		connection->settled = false;
 	if (!connection->peer_closed)
 		log_info(LOG_NET, "queue %u with host %s on %s is lost: %s. %u others go on", queue->index,

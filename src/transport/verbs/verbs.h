@@ -135,6 +135,7 @@ struct verbs_queue {
 	uint64_t peer_notices;
 	uint64_t stopping_since_ns, build_at_ns, build_wait_ns;
 	uint64_t rested_ns, lone_wait_ns; /* since when; for so long also where no other queue is live */
+	uint64_t path_asked_ns;           /* whether its path may be tried */
 	uint64_t waits_since_ns;          /* its oldest item, which is this one: it must be delivered or fail in time */
 	uint64_t waits_for;
 	bool build_asked;
@@ -412,6 +413,8 @@ int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queu
 int verbs_queue_post_receive(struct verbs_connection *connection, struct verbs_queue *queue);
 /* It has failed: nothing more goes over it. failover.c does the rest. */
 void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
+/* Its path has: what was connected over it carries nothing, or it could not be connected. */
+void verbs_queue_failed(struct verbs_connection *connection, const struct verbs_queue *queue);
 void verbs_queue_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
 /* A queue for data, by turns, that has room; NULL: none. */
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection);
@@ -526,6 +529,8 @@ int verbs_control_truncated(struct verbs_connection *connection);
 int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Why the control connection is lost, and which ports are down. Returns text, or a literal. */
 const char *verbs_control_why(struct verbs_connection *connection, char *text, size_t bytes);
+/* Adds which ports are down. Returns text. */
+const char *verbs_control_ports(const struct verbs_connection *connection, char *text, size_t bytes);
 /* Sends what is to be said. An error: the peer is gone. */
 int verbs_control_push(struct verbs_connection *connection);
 /* One whole frame, for the handshake: 1 when it is through, 0 not yet. *request is the caller's place. */

@@ -540,9 +540,11 @@ static int reach(struct fake_qp *qp, const struct ibv_qp_attr *attr)
 	}
 	if (!found) {
 		fake.counts.unreached[device->index]++;
+		fake.counts.searches++;
 		pthread_mutex_unlock(&fake_lock);
 		nanosleep(&search, NULL);
 		pthread_mutex_lock(&fake_lock);
+		fake.counts.searches--;
 		return ETIMEDOUT;
 	}
 	qp->dest = attr->dest_qp_num;

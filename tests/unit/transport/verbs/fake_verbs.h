@@ -70,6 +70,8 @@ void fake_verbs_unreached(unsigned device, unsigned after, uint64_t each_ns);
 void fake_verbs_slow(unsigned device, uint64_t each_ns);
 /* Address rows and port of the device, before it is opened. */
 void fake_verbs_set_gid(unsigned device, unsigned row, const uint8_t gid[static 16]);
+/* The address moves to another row, or goes if `to` is none: the event. */
+void fake_verbs_move_gid(unsigned device, unsigned from, unsigned to);
 void fake_verbs_set_port(unsigned device, bool active, bool ethernet);
 void fake_verbs_set_transport(unsigned device, enum ibv_transport_type type);
 /* Queue pairs that there may be from now on; 0: no limit. */
@@ -108,6 +110,7 @@ struct fake_verbs_counts {
 	uint64_t posted[FAKE_VERBS_DEVICES], connected[FAKE_VERBS_DEVICES];
 	uint64_t unreached[FAKE_VERBS_DEVICES]; /* that could not be */
 	uint64_t connected_here;                /* of both, by the thread that started the fake; none with itself */
+	uint64_t searches;                      /* under way */
 	uint64_t missing_receives, overflows, wrong_calls;
 	uint64_t failed_queues;
 	uint64_t registrations; /* made so far */

@@ -103,6 +103,18 @@ void fake_verbs_slow(unsigned device, uint64_t each_ns)
 	pthread_mutex_unlock(&fake_lock);
 }
 
+void fake_verbs_move_gid(unsigned index, unsigned from, unsigned to)
+{
+	struct fake_device *device = &fake.devices[index];
+
+	pthread_mutex_lock(&fake_lock);
+	if (to < FAKE_VERBS_GIDS)
+		memcpy(device->gids[to], device->gids[from], 16);
+	memset(device->gids[from], 0, 16);
+	tell(device, 1, IBV_EVENT_GID_CHANGE);
+	pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_verbs_set_gid(unsigned device, unsigned row, const uint8_t gid[static 16])
 {
 	memcpy(fake.devices[device].gids[row], gid, 16);

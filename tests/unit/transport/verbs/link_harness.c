@@ -75,6 +75,8 @@ void verbs_link_harness_close(struct verbs_link_harness *harness)
 	struct fake_verbs_counts counts;
 
 	link_close(&harness->link);
+	fake_verbs_counts(&counts);
+	assert_int_equal(counts.searches, 0); /* who closes a connection waits for those */
 	transport_verbs.close(harness->transport);
 	assert_int_equal(rmdir(shared_dir), 0);
 	assert_int_equal(fake_verbs_stop(), 0);

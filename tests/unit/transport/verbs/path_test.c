@@ -23,10 +23,12 @@ static unsigned try_for(struct verbs_paths *paths, uint64_t from_ns, unsigned se
 	memset(ret_tries, 0, seconds * sizeof(*ret_tries));
 	for (uint64_t now_ns = from_ns; now_ns < from_ns + seconds * NS_PER_S; now_ns += NS_PER_MS)
 		for (unsigned i = 0; i < CONNECTIONS; i++) {
-			unsigned took = verbs_path_take(paths, &ends, lone, now_ns);
-
-			ret_tries[(now_ns - from_ns) / NS_PER_S] += took;
-			all += took;
+			if (!verbs_path_is_open(paths, &ends, lone, now_ns))
+				continue;
+			assert_true(verbs_path_take(paths, &ends, lone, now_ns));
+			verbs_path_failed(paths, &ends, now_ns);
+			ret_tries[(now_ns - from_ns) / NS_PER_S]++;
+			all++;
 		}
 	return all;
 }
@@ -39,6 +41,7 @@ static void a_dead_path_is_tried_six_times_a_minute_at_most(void **state)
 
 	(void)state;
 	verbs_paths_init(&paths);
+	verbs_path_doubt(&paths, &ends, NS_PER_S);
 	assert_true(try_for(&paths, NS_PER_S, SECONDS, false, tries) >= 3 * SECONDS / 60);
 	for (unsigned from = 0; from + 60 <= SECONDS; from++) {
 		unsigned sum = 0;
@@ -57,6 +60,7 @@ static void who_has_no_other_waits_less(void **state)
 
 	(void)state;
 	verbs_paths_init(&paths);
+	verbs_path_doubt(&paths, &ends, NS_PER_S);
 	assert_int_equal(try_for(&paths, NS_PER_S, 60, true, tries), 4 * 60);
 	verbs_paths_free(&paths);
 }
@@ -71,11 +75,20 @@ static void what_is_proven_or_up_is_tried_at_once(void **state)
 	(void)state;
 	verbs_paths_init(&paths);
 	other.there.gid[15] = 2;
+	verbs_path_doubt(&paths, &ends, now_ns);
 	try_for(&paths, now_ns, 60, false, tries);
 	now_ns += 61 * NS_PER_S;
-	assert_true(verbs_path_take(&paths, &other, false, now_ns));
+	for (unsigned i = 0; i < CONNECTIONS; i++) /* as at first */
+		assert_true(verbs_path_take(&paths, &other, false, now_ns));
+	assert_true(verbs_path_failed(&paths, &other, now_ns));
+	assert_false(verbs_path_failed(&paths, &other, now_ns));
+	assert_false(verbs_path_take(&paths, &other, false, now_ns));
 	verbs_path_proven(&paths, &other);
+	for (unsigned i = 0; i < CONNECTIONS; i++)
+		assert_true(verbs_path_take(&paths, &other, false, now_ns));
+	verbs_path_doubt(&paths, &other, now_ns);
 	assert_true(verbs_path_take(&paths, &other, false, now_ns));
+	assert_false(verbs_path_take(&paths, &other, false, now_ns)); /* one tries, for all */
 	assert_false(verbs_path_take(&paths, &ends, false, now_ns));
 	verbs_path_is_up(&paths, &ends, now_ns);
 	assert_true(verbs_path_take(&paths, &ends, false, now_ns));
