@@ -319,14 +319,13 @@ static bool come_back(struct tcp_connection *connection, struct tcp_detour *deto
 	return false;
 }
 
-/* The kernel is asked as well: a busy process reads late. */
+/* By the kernel: a busy process reads late, and is forgiven that it looked late. */
 static bool is_heard(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
 	const uint64_t most_ns = HEARD_BEATS * connection->transport->beat_ns;
 	struct tcp_socket_sent sent;
 
-	return clock_elapsed_ns(stream->last_rx_ns, now_ns) < most_ns || !tcp_socket_sent(stream->fd, &sent) ||
-	       sent.silent_ns < most_ns;
+	return (tcp_socket_sent(stream->fd, &sent) ? sent.silent_ns : clock_elapsed_ns(stream->last_rx_ns, now_ns)) < most_ns;
 }
 
 /*

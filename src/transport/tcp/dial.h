@@ -237,9 +237,9 @@ void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial)
 /* The same for a connection that came in. */
 void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_wire_hello *hello,
 		      const struct sockaddr_storage *peer);
-/* Whether answers from this address of the interface would leave through another one. */
 /* Of a connection that stands: streams that the routes have since led out of another port are lost, and dialled anew. */
 void tcp_pin_look(struct tcp_connection *connection, uint64_t now_ns);
+/* Whether answers from this address of the interface would leave through another one. */
 bool tcp_pin_is_needed(const struct tcp_interface *interface, const struct sockaddr_storage *own);
 
 #endif

@@ -20,6 +20,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/process.h"
 #include "base/sys.h"
 #include "transport/tcp/dial.h"
@@ -29,8 +30,7 @@
 #include <string.h>
 
 #define HELD_UP_NS (250 * NS_PER_MS)
-#define SLOW_NS    NS_PER_S
-enum { SILENCE_BEATS = 2 }; /* of a way: more is an outage, or a process that had no CPU */
+#define SLOW_NS    (NS_PER_S / 2)
 
 static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 {
@@ -337,26 +337,19 @@ static bool is_silent(const struct tcp_connection *connection, const struct tcp_
 }
 
 /*
- * After an outage the kernel repeats a packet seconds later, and more slowly for some time: it has waited longer each time, and
- * takes the outage for the way's round trip. A new socket begins at once.
+ * After an outage the kernel repeats a packet seconds later, and slowly for some time: it has waited longer each time, and takes
+ * the outage for the way's round trip. A new socket begins at once.
  */
 static bool is_held_up(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
-	const uint64_t again_ns = connection->s.again_ns;
+	const uint64_t again_ns = connection->s.again_ns, since_ns = max_u64(again_ns, stream->last_ack_ns);
 	struct tcp_socket_sent sent;
 
-	return connection->role == TCP_SENDER && again_ns > stream->last_ack_ns &&
-	       stream->tx_written != stream->tx_acknowledged && clock_elapsed_ns(again_ns, now_ns) > HELD_UP_NS &&
-	       tcp_socket_sent(stream->fd, &sent) && (sent.repeats || sent.repeat_after_ns > SLOW_NS);
-}
-
-static void note_silence(struct tcp_connection *connection)
-{
-	const uint64_t heard_ns = connection->s.heard_ns;
-
-	if (connection->role == TCP_SENDER && heard_ns &&
-	    clock_elapsed_ns(heard_ns, connection->last_rx_ns) > SILENCE_BEATS * connection->transport->beat_ns)
-		connection->s.again_ns = connection->last_rx_ns;
+	if (connection->role != TCP_SENDER || !again_ns || stream->tx_written == stream->tx_acknowledged ||
+	    stream->last_ack_ns > again_ns + connection->transport->beat_ns ||
+	    clock_elapsed_ns(since_ns, now_ns) <= HELD_UP_NS || !tcp_socket_sent(stream->fd, &sent))
+		return false;
+	return sent.repeats || (sent.repeat_after_ns > SLOW_NS && sent.acknowledged_ago_ns > HELD_UP_NS);
 }
 
 /* Nobody here looked for a while: that is the silence of none of them. Both clocks of a stream move alike. */
@@ -405,10 +398,7 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 
 	if (connection->error)
 		return;
-	note_silence(connection);
 	forgive(connection, looked_ns, now_ns);
-	if (connection->role == TCP_SENDER)
-		connection->s.heard_ns = connection->last_rx_ns;
 	if (!connection->live_count && is_given_up(connection, now_ns)) {
 		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
 		return;

@@ -423,9 +423,9 @@ void tcp_growth_look(struct tcp_connection *connection, uint64_t now_ns)
 	bool changes;
 
 	/* In an outage there is nothing to be measured. */
-	if (!growth->way || clock_elapsed_ns(connection->last_rx_ns, now_ns) > 2 * connection->transport->beat_ns ||
-	    connection->error || connection->closing || connection->watch.on || connection->s.rest_ns ||
-	    connection->s.mtu.looks)
+	if (!growth->way || connection->error || connection->closing || connection->watch.on || connection->s.rest_ns ||
+	    connection->s.mtu.looks ||
+	    clock_elapsed_ns(connection->last_rx_ns, now_ns) > TCP_SILENCE_BEATS * connection->transport->beat_ns)
 		return;
 	changes = streams_of(growth->answer.active) != connection->active;
 	if (changes)

@@ -24,6 +24,7 @@ enum {
 	ENOUGH_IF_TRIED = 2,
 	SILENT_BEATS = 4, /* what two sources of ticks make of one, twice */
 	GAP_BEATS = 2,
+	OUTAGE_BEATS = 3, /* after which nothing that is still waits for its repetition */
 };
 
 /* IP and TCP, without options. */
@@ -246,9 +247,11 @@ static void look_at_all(struct tcp_connection *connection, uint64_t now_ns)
 
 		if (!stream->live || !stream->dial || stream->dial->interface < 0)
 			continue;
-		/* What stands still since an outage is dialled anew (failover.c). */
-		if (waits && stream->last_ack_ns >= connection->s.again_ns &&
-		    clock_elapsed_ns(stream->last_ack_ns, now_ns) > STALL_NS)
+		/* What stands still since an outage is dialled anew (failover.c): that comes first. */
+		if (connection->s.again_ns &&
+		    clock_elapsed_ns(connection->s.again_ns, now_ns) < OUTAGE_BEATS * connection->transport->beat_ns)
+			continue;
+		if (waits && clock_elapsed_ns(stream->last_ack_ns, now_ns) > STALL_NS)
 			result = look(connection, stream, now_ns);
 		stream->mtu.result = result;
 		connection->s.mtu.looks |= result != TCP_MTU_FINE;

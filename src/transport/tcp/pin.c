@@ -230,35 +230,45 @@ static bool has_link(int fd, int index)
 	       (request.ifr_flags & IFF_RUNNING);
 }
 
-/* It could go by the interface that was chosen, and does not. */
-static bool is_led_astray(const struct tcp_transport *transport, const struct tcp_stream *stream)
+/* A route leads through the interface that was chosen, and others are preferred. */
+static bool prefer_another(const struct tcp_transport *transport, const struct tcp_stream *stream)
 {
-	const struct tcp_dial *dial = stream->dial;
-	const struct tcp_interface *interface = &transport->interfaces[dial->interface];
+	const struct tcp_interface *interface = &transport->interfaces[stream->dial->interface];
+	const struct sockaddr_storage *own = own_address(interface, &stream->peer);
 	int index;
 
-	return !interface->address_only && !tcp_route_is_bound(stream->fd) && !is_routed(interface, &dial->peer) &&
-	       has_link(stream->fd, interface->index) &&
-	       !tcp_route_find(&dial->peer, own_address(interface, &dial->peer), interface->index, &index);
+	return !interface->address_only && !tcp_route_find(&stream->peer, own, 0, &index) &&
+	       index != interface->index && has_link(stream->fd, interface->index) &&
+	       !tcp_route_find(&stream->peer, own, interface->index, &index);
 }
 
+/* One at a time, and the last only where there is no other: that which is dialled anew may not get there. */
 void tcp_pin_look(struct tcp_connection *connection, uint64_t now_ns)
 {
-	const struct tcp_transport *transport = connection->transport;
+	struct tcp_stream *first = &connection->streams[0], *astray = NULL;
+	unsigned tied = 0;
 
-	if (connection->role != TCP_SENDER || connection->closing || !transport->tied_port)
-		return; /* none of our ports share a subnet */
-	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+	if (connection->role != TCP_SENDER || connection->closing || connection->error ||
+	    !connection->transport->tied_port) /* none of our ports share a subnet */
+		return;
+	if (!first->live || !first->dial || first->dial->interface < 0 || first->dial->pin == TCP_PIN_NONE ||
+	    clock_elapsed_ns(first->dial->routed_ns, now_ns) < LOOK_NS)
+		return;
+	first->dial->routed_ns = now_ns;
+	if (!prefer_another(connection->transport, first))
+		return;
+	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
-		struct tcp_dial *dial = stream->dial;
 
-		if (!stream->live || !dial || dial->interface < 0 || dial->pin == TCP_PIN_NONE ||
-		    clock_elapsed_ns(dial->routed_ns, now_ns) < LOOK_NS)
+		if (!stream->live || !stream->dial || stream->dial->interface != first->dial->interface)
 			continue;
-		dial->routed_ns = now_ns;
-		if (is_led_astray(transport, stream))
-			tcp_failover_lost(connection, stream, "the routes lead it out of another port now", now_ns);
+		if (tcp_route_is_bound(stream->fd))
+			tied++;
+		else if (!astray || astray->index == connection->s.primary)
+			astray = stream;
 	}
+	if (astray && (tied || astray->index != connection->s.primary || connection->stream_count == 1))
+		tcp_failover_lost(connection, astray, "the routes lead it out of another port now", now_ns);
 }
 
 bool tcp_pin_is_needed(const struct tcp_interface *interface, const struct sockaddr_storage *own)

@@ -202,6 +202,8 @@ int tcp_stream_read_end(struct tcp_connection *connection, struct tcp_stream *st
 	else if (!call->amid && is_dense(connection, stream, (size_t)got, now_ns))
 		stream->rx_due_ns = now_ns + SMALL_WAIT_NS;
 	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
+	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > TCP_SILENCE_BEATS * connection->transport->beat_ns)
+		connection->s.again_ns = now_ns;
 	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
 	/* An owner who sleeps hears of what comes after a short read. (Of an end that came with it, at the next beat.) */
 	*ret_more = (size_t)got == call->bytes || (got >= TCP_WORTH_BYTES && !connection->watch.on);

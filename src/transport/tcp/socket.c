@@ -168,6 +168,7 @@ bool tcp_socket_sent(int fd, struct tcp_socket_sent *ret)
 					 .repeated_segments = info.begin.tcpi_total_retrans,
 					 .repeats = info.begin.tcpi_retransmits,
 					 .repeat_after_ns = info.begin.tcpi_rto * UINT64_C(1000),
+					 .acknowledged_ago_ns = info.begin.tcpi_last_ack_recv * (uint64_t)NS_PER_MS,
 					 .segment_bytes = info.begin.tcpi_snd_mss,
 					 .option_bytes = info.begin.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0,
 					 .silent_ns = info.begin.tcpi_last_data_recv * (uint64_t)NS_PER_MS };

@@ -48,9 +48,9 @@ enum {
 	TCP_BUFFERED_AFTER_NS = 100 * 1000,
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
 	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
-	TCP_UNPINNED_MAX = 64,
 	TCP_WORTH_BYTES = 32 << 10, /* fewer are not worth a system call where, in a long frame, they can wait */
-	TCP_ACCEPTOR_MAX = 4 * TCP_INTERFACE_MAX,
+	TCP_ACCEPTOR_MAX = 4 * TCP_INTERFACE_MAX, TCP_UNPINNED_MAX = 64,
+	TCP_SILENCE_BEATS = 2, /* of the peer, at most: more is an outage, or a process that had no CPU */
 	TCP_FAILED_WAYS_MAX = 64, TCP_DETOUR_STREAM = 1, /* which goes another way where a connection's own is lost */
 	TCP_WATCH_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP,
 };
@@ -217,7 +217,7 @@ struct tcp_sender {
 	unsigned way_count, ways_own;
 	struct tcp_detour *detour; /* NULL: it has never needed one */
 	uint64_t rest_ns;          /* with a detour: what a stream that is back waits; else 0 */
-	uint64_t heard_ns, again_ns; /* when the peer was heard at the last tick; and again, after a silence */
+	uint64_t again_ns;         /* when the peer was heard again after a silence; 0: there was none */
 	uint64_t better_wait_ns, better_at_ns; /* when to look for a better way than the present one; wait 0: never */
 };
 

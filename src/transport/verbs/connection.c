@@ -200,25 +200,25 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 	memcpy(ret->host, connection->transport->host, sizeof(ret->host));
 }
 
-static bool is_open(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
+static bool may_connect(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
 
 	return queue->peer.number && !verbs_port_is_down(ends.here) &&
-	       verbs_path_is_open(&connection->transport->paths, &ends, false, now_ns);
+	       verbs_path_take(&connection->transport->paths, &ends, false, now_ns);
 }
 
-/* Those whose paths have failed just now come later, where there are others; those that the peer lacks, too. */
+/* Those whose paths are in doubt come later, where there are others; those that the peer lacks, too. */
 static void connect_queues(struct verbs_connection *connection)
 {
 	const uint64_t now_ns = clock_now_ns();
-	unsigned open = 0;
+	unsigned may = 0; /* a set */
 
 	for (unsigned i = 0; i < connection->queue_count; i++)
-		open += is_open(connection, &connection->queues[i], now_ns);
+		may |= (unsigned)may_connect(connection, &connection->queues[i], now_ns) << i;
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
-		int r = open && !is_open(connection, queue, now_ns) ? -EHOSTUNREACH : 0;
+		int r = may && !(may >> i & 1) ? -ECANCELED : 0;
 
 		if (!queue->peer.number) {
 			verbs_queue_destroy(connection, queue);
@@ -267,8 +267,8 @@ static void say_failed(struct verbs_connection *connection, const struct verbs_q
 
 int verbs_connection_connected(struct verbs_connection *connection)
 {
-	unsigned count = 0;
-	int result, failed = 0;
+	bool some = false; /* are connected, or left out and built later */
+	int result, failed = -EREMOTEIO;
 
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
@@ -279,13 +279,14 @@ int verbs_connection_connected(struct verbs_connection *connection)
 			if (result < 0)
 				say_failed(connection, queue);
 		}
-		count += queue->qp && queue->try.result == 0;
-		failed = failed ? failed : queue->try.result;
+		some |= !queue->qp || queue->try.result == 0 || queue->try.result == -ECANCELED;
+		if (queue->try.result < 0)
+			failed = queue->try.result;
 	}
 	for (unsigned i = 0; connection->role == VERBS_RECEIVER && i < connection->queue_count; i++)
 		if (connection->queues[i].try.result < 0) /* the peer is told that there is none */
 			verbs_queue_destroy(connection, &connection->queues[i]);
-	return count ? 1 : failed ? failed : -EREMOTEIO;
+	return some ? 1 : failed;
 }
 
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,

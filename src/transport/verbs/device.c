@@ -285,22 +285,21 @@ void verbs_devices_close(struct verbs_devices *devices)
 
 static bool has_address(const struct verbs_port *port, int row)
 {
+	const struct verbs_card *card = port->card;
 	union ibv_gid gid;
 
-	return port->card->api->query_gid(port->card->context, port->number, row, &gid) == 0 &&
-	       memcmp(gid.raw, port->gid, sizeof(port->gid)) == 0;
+	return card->api->query_gid(card->context, port->number, row, &gid) == 0 &&
+	       memcmp(gid.raw, port->gid, sizeof(port->gid)) == 0 &&
+	       verbs_facts_gid_type(card->root, card->name, port->number, (unsigned)row) == port->gid_type;
 }
 
 /* Peers know the port by its address, so it must be that one; it may be in another row now. -1: it is gone. */
 static int find_row(const struct verbs_port *port)
 {
-	const struct verbs_card *card = port->card;
-
 	if (has_address(port, port->gid_index))
 		return port->gid_index;
 	for (int i = 0; i < VERBS_GIDS_LOOKED_AT; i++)
-		if (has_address(port, i) &&
-		    verbs_facts_gid_type(card->root, card->name, port->number, (unsigned)i) == port->gid_type)
+		if (has_address(port, i))
 			return i;
 	return -1;
 }
@@ -375,6 +374,8 @@ static void take_event(struct verbs_devices *devices, struct verbs_card *card, c
 
 void verbs_devices_listen(struct verbs_devices *devices)
 {
+	if (atomic_flag_test_and_set(&devices->listens)) /* what one has found out must not be overtaken */
+		return;
 	for (unsigned i = 0; i < devices->card_count; i++) {
 		struct verbs_card *card = devices->cards[i];
 		struct ibv_async_event event;
@@ -384,4 +385,5 @@ void verbs_devices_listen(struct verbs_devices *devices)
 			card->api->ack_async_event(&event);
 		}
 	}
+	atomic_flag_clear(&devices->listens);
 }

@@ -70,6 +70,7 @@ struct verbs_devices {
 	unsigned card_count;
 	struct verbs_port ports[VERBS_PORTS_MAX];
 	unsigned port_count;
+	atomic_flag listens; /* somebody does */
 };
 
 /*

@@ -275,6 +275,8 @@ static void connected(struct verbs_connection *connection, struct verbs_queue *q
 
 void verbs_failover_begin(struct verbs_connection *connection)
 {
+	unsigned proving = 0;
+
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
 
@@ -284,7 +286,10 @@ void verbs_failover_begin(struct verbs_connection *connection)
 			verbs_queue_lost(connection, queue, "it could not be connected");
 		else
 			proves(connection, queue);
+		proving += queue->state == VERBS_QUEUE_PROVING;
 	}
+	if (!proving && !connection->stuck_since_ns)
+		connection->stuck_since_ns = clock_now_ns();
 }
 
 /* ---- */

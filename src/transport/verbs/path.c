@@ -19,7 +19,8 @@ enum { WAIT_FACTOR = 4 };
 struct verbs_path {
 	LIST_ENTRY(verbs_path) link;
 	struct verbs_path_ends ends;
-	uint64_t begun_ns, wait_ns; /* the last try, and how long it is the only one; 0: none is needed */
+	uint64_t begun_ns,
+		wait_ns; /* the last try, or its end, and for how long there is no other; 0: none is needed */
 	uint64_t used_ns, up_ns;
 	bool tried, said; /* since the last failure; since something arrived */
 };
@@ -92,12 +93,11 @@ bool verbs_path_failed(struct verbs_paths *paths, const struct verbs_path_ends *
 	if (path) {
 		first = !path->said;
 		path->said = true;
-		if (!path->wait_ns) { /* it was not in doubt, so this was one of many */
-			path->begun_ns = now_ns;
+		if (!path->wait_ns) /* it was not in doubt, so this was one of many */
 			path->wait_ns = WAIT_FIRST_NS;
-		} else if (path->tried) {
+		else if (path->tried)
 			path->wait_ns = min_u64(WAIT_FACTOR * path->wait_ns, WAIT_MOST_NS);
-		}
+		path->begun_ns = now_ns;
 		path->tried = false;
 	}
 	pthread_mutex_unlock(&paths->lock);

@@ -286,6 +286,8 @@ void verbs_queue_failed(struct verbs_connection *connection, const struct verbs_
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
 	char text[VERBS_PATH_TEXT_BYTES];
 
+	if (queue->try.result == -ECANCELED || queue->try.result == -EAGAIN)
+		return; /* it was not tried */
 	if (verbs_path_failed(&connection->transport->paths, &ends, clock_now_ns()))
 		log_info(LOG_NET, "RDMA from %s of host %s carries nothing (%s): it is tried again now and then",
 			 verbs_path_text(&ends, text), connection->peer.host,
@@ -301,7 +303,7 @@ void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *q
 		return;
 	if (was_live)
 		verbs_path_doubt(&connection->transport->paths, &ends, clock_now_ns());
-	else
+	else if (!queue->peer_stopped)
 		verbs_queue_failed(connection, queue);
 	connection->live_count -= was_live;
 	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */

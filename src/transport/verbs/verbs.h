@@ -551,7 +551,7 @@ void verbs_connection_close(struct verbs_connection *connection); /* half-built 
 void verbs_connection_hello(const struct verbs_connection *connection, struct verbs_wire_hello *ret);
 /* Takes what the peer said; begins to connect every queue. */
 int verbs_connection_take_hello(struct verbs_connection *connection, const struct verbs_wire_hello *hello);
-/* 1: they are connected as far as they can be, which is one at least; 0: not yet. */
+/* 1: they are connected as far as they can be; 0: not yet. An error: none is, and none was left out. */
 int verbs_connection_connected(struct verbs_connection *connection);
 /* Both ends are through: takes over the control connections. Under the transport's lock. */
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,
