@@ -319,7 +319,7 @@ static bool come_back(struct tcp_connection *connection, struct tcp_detour *deto
 	return false;
 }
 
-/* By the kernel: a busy process reads late, and is forgiven that it looked late. */
+/* The kernel knows when data came in. A process that had no CPU reads late, and its clocks are moved (forgive()). */
 static bool is_heard(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
 	const uint64_t most_ns = HEARD_BEATS * connection->transport->beat_ns;
@@ -329,8 +329,8 @@ static bool is_heard(const struct tcp_connection *connection, const struct tcp_s
 }
 
 /*
- * A stream that is back carries data again once the peer was heard over it for its whole rest, or if no
- * other stream lives. Returns true if another one is due soon.
+ * A stream that was dialled anew rests: it carries data when the peer has been heard over it for all of that time, or when
+ * no other stream is live. Returns true if the rest of a stream ends soon.
  */
 static bool let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 {

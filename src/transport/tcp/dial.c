@@ -227,7 +227,7 @@ int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64
 	/* Not while a greeting waits: the way leads there, and a process that is held up is no fault of its. */
 	if (r == 0 && dial->state == TCP_DIAL_CONNECT && now_ns > dial->next_pin_ns && dial->pin != TCP_PIN_NONE)
 		r = dial_again(transport, dial, -ETIMEDOUT, now_ns);
-	/* No nonce for so long: the peer may have dropped the socket. In a race, race.c does this. */
+	/* The peer has sent no nonce and may have dropped the socket. (In a race, race.c dials anew.) */
 	if (r == 0 && dial->state == TCP_DIAL_CHALLENGE && !dial->once && now_ns > dial->challenge_by_ns) {
 		sys_close_socket(&dial->fd);
 		dial->state = TCP_DIAL_START;

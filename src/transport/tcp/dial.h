@@ -70,7 +70,7 @@ struct tcp_dial {
 	bool gave_up;          /* TCP_PIN_NONE because nothing else reached the peer */
 	bool may_unpin;        /* no other stream of the connection lives */
 	uint64_t next_pin_ns;  /* this pin is tried until then */
-	uint64_t routed_ns;    /* when its route was looked at last */
+	uint64_t routed_ns;    /* when tcp_pin_look() last checked its route */
 	unsigned packet_bytes; /* mtu.c: that the socket sends at most; 0: as the interface has it */
 	bool packet_works;     /* such packets arrive */
 	int traffic_class;
@@ -237,7 +237,7 @@ void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial)
 /* The same for a connection that came in. */
 void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_wire_hello *hello,
 		      const struct sockaddr_storage *peer);
-/* Of a connection that stands: streams that the routes have since led out of another port are lost, and dialled anew. */
+/* If routes have changed and lead streams of the connection out of another port, dials them anew, one at a time. */
 void tcp_pin_look(struct tcp_connection *connection, uint64_t now_ns);
 /* Whether answers from this address of the interface would leave through another one. */
 bool tcp_pin_is_needed(const struct tcp_interface *interface, const struct sockaddr_storage *own);

@@ -337,8 +337,8 @@ static bool is_silent(const struct tcp_connection *connection, const struct tcp_
 }
 
 /*
- * After an outage the kernel repeats a packet seconds later, and slowly for some time: it has waited longer each time, and takes
- * the outage for the way's round trip. A new socket begins at once.
+ * The kernel doubles its retransmission timer during an outage, and measures the outage as a round trip. So after it a socket
+ * stands still for seconds, or is slow. A new one is neither.
  */
 static bool is_held_up(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {

@@ -24,7 +24,7 @@ enum {
 	ENOUGH_IF_TRIED = 2,
 	SILENT_BEATS = 4, /* what two sources of ticks make of one, twice */
 	GAP_BEATS = 2,
-	OUTAGE_BEATS = 3, /* after which nothing that is still waits for its repetition */
+	OUTAGE_BEATS = 3, /* by then such streams were dialled anew */
 };
 
 /* IP and TCP, without options. */
@@ -247,10 +247,6 @@ static void look_at_all(struct tcp_connection *connection, uint64_t now_ns)
 
 		if (!stream->live || !stream->dial || stream->dial->interface < 0)
 			continue;
-		/* What stands still since an outage is dialled anew (failover.c): that comes first. */
-		if (connection->s.again_ns &&
-		    clock_elapsed_ns(connection->s.again_ns, now_ns) < OUTAGE_BEATS * connection->transport->beat_ns)
-			continue;
 		if (waits && clock_elapsed_ns(stream->last_ack_ns, now_ns) > STALL_NS)
 			result = look(connection, stream, now_ns);
 		stream->mtu.result = result;
@@ -297,7 +293,7 @@ static void end_if_stuck(struct tcp_connection *connection, uint64_t now_ns)
 	const uint64_t silent_ns = clock_elapsed_ns(connection->last_rx_ns, now_ns);
 	char reason[256], sizes[64];
 
-	/* If the peer is silent, failover.c ends the connection and says so. */
+	/* failover.c ends connections to silent peers. */
 	if (stuck_ns <= connection->transport->silence_ns || silent_ns > SILENT_BEATS * connection->transport->beat_ns)
 		return;
 	snprintf(reason, sizeof(reason),
@@ -306,6 +302,14 @@ static void end_if_stuck(struct tcp_connection *connection, uint64_t now_ns)
 		 (double)stuck_ns / NS_PER_S, (double)silent_ns / NS_PER_S, connection->counted.streams_redialled,
 		 tried(connection, sizes, sizeof(sizes)));
 	tcp_connection_fail(connection, -EREMOTEIO, reason);
+}
+
+/* Streams that stand still since then are dialled anew first (failover.c). */
+static bool is_after_outage(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	const uint64_t again_ns = connection->s.again_ns;
+
+	return again_ns && clock_elapsed_ns(again_ns, now_ns) < OUTAGE_BEATS * connection->transport->beat_ns;
 }
 
 void tcp_mtu_watch(struct tcp_connection *connection, uint64_t looked_ns, uint64_t now_ns)
@@ -318,7 +322,7 @@ void tcp_mtu_watch(struct tcp_connection *connection, uint64_t looked_ns, uint64
 		connection->s.mtu.moved_ns = now_ns;
 	connection->s.mtu.looks = false;
 	/* A way that was lost loses short packets, too: nothing follows until its streams carry again. */
-	if (!connection->s.rest_ns)
+	if (!connection->s.rest_ns && !is_after_outage(connection, now_ns))
 		look_at_all(connection, now_ns);
 	end_if_stuck(connection, now_ns);
 }

@@ -15,7 +15,7 @@ enum {
 	/* Short frames that arrive, and so many more for each that is repeated: delayed acknowledgements repeat some in vain, and a
 	 * way that loses short packets, too, has another fault. */
 	TCP_MTU_SHORTS = 8,
-	TCP_MTU_HEARD_NS = 20000000, /* words closer together are one: the kernel's clock is coarse */
+	TCP_MTU_HEARD_NS = 20000000, /* times closer together are one: the kernel's clock is coarse */
 };
 
 /* What the kernel says of a stream that lacks acknowledgements, and of another one on the same way. */
@@ -23,7 +23,7 @@ struct tcp_mtu_sample {
 	unsigned repeats;       /* by the retransmission timer, since something was acknowledged last */
 	unsigned waiting_bytes; /* the longest packet of what is not acknowledged, with its headers */
 	bool peer_silent;       /* it was not heard lately over this way: it is stopped, or cut off */
-	uint64_t heard_ns;      /* when the peer was last heard over the way, to half of TCP_MTU_HEARD_NS */
+	uint64_t heard_ns;      /* when data last came over the way; exact to TCP_MTU_HEARD_NS / 2 */
 	uint64_t gap_ns;        /* words that are further apart say nothing of what was sent between them */
 	uint64_t stalled_ns;    /* for so long nothing was acknowledged */
 	unsigned enough;        /* repetitions, where there is other proof; 0: there is none */

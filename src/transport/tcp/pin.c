@@ -242,7 +242,7 @@ static bool prefer_another(const struct tcp_transport *transport, const struct t
 	       !tcp_route_find(&stream->peer, own, interface->index, &index);
 }
 
-/* One at a time, and the last only where there is no other: that which is dialled anew may not get there. */
+/* One at a time: the new socket may not reach the peer, and until it does another stream must carry. */
 void tcp_pin_look(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_stream *first = &connection->streams[0], *astray = NULL;

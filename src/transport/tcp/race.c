@@ -16,7 +16,7 @@
 #define OWN_TRY_NS     (1200 * NS_PER_MS) /* that of the devices' ports within a subnet: a lost SYN comes again after 1 s */
 #define ROUND_EVERY_NS (50 * NS_PER_MS)
 #define FAILED_NS      (10 * NS_PER_S) /* a way that failed is not tried before others */
-#define SPLIT_NS       (10 * NS_PER_S) /* so long are devices' ports in one subnet not waited for */
+#define SPLIT_NS       (10 * NS_PER_S) /* after two ports of a subnet did not connect, races do not wait for such pairs */
 enum { REFUSED_MAX = 20, DETOUR_REFUSED_MAX = 3, ROUNDS_DOUBLED = 4 };
 
 /* One that lost after HELLO, as a stranger does that says no more than a nonce, is taken where there is no other. */

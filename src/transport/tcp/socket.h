@@ -39,7 +39,8 @@ struct tcp_socket_sent {
 	uint64_t acknowledged_bytes, repeated_segments; /* since it was connected */
 	uint64_t waiting_bytes;                         /* not acknowledged */
 	unsigned repeats; /* of the first segment by the retransmission timer, since something was acknowledged last */
-	uint64_t repeat_after_ns, acknowledged_ago_ns; /* that timer; when an acknowledgement came, of whatever */
+	uint64_t repeat_after_ns;     /* the retransmission timer */
+	uint64_t acknowledged_ago_ns; /* since any acknowledgement came in, also a repeated one */
 	bool refused;     /* the receiver has room, and the own port does not take the first segment; not known before Linux 5.4 */
 	unsigned segment_bytes, option_bytes; /* the longest payload, and what options take in each packet */
 	uint64_t silent_ns; /* since data came in last; in steps of the kernel's clock, 10 ms at most */

@@ -208,7 +208,7 @@ static bool may_connect(const struct verbs_connection *connection, const struct 
 	       verbs_path_take(&connection->transport->paths, &ends, false, now_ns);
 }
 
-/* Those whose paths are in doubt come later, where there are others; those that the peer lacks, too. */
+/* Leaves out queues that the peer lacks and, if there are others, those whose port is down or path in doubt. */
 static void connect_queues(struct verbs_connection *connection)
 {
 	const uint64_t now_ns = clock_now_ns();
@@ -254,7 +254,7 @@ int verbs_connection_take_hello(struct verbs_connection *connection, const struc
 	return 0;
 }
 
-/* The first of a path that is not there: its rail is missing until it is. */
+/* Once for each path: until it works the connection lacks a rail. */
 static void say_failed(struct verbs_connection *connection, const struct verbs_queue *queue)
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
@@ -302,7 +302,7 @@ void verbs_connection_start(struct verbs_connection *connection, struct transpor
 
 /* ---- ending ---- */
 
-/* One that is being connected has carried nothing: whoever closes waits for it. */
+/* A queue that a thread connects has carried nothing, and may stay until the connection is closed, which waits. */
 static void destroy_queues(struct verbs_connection *connection, bool wait)
 {
 	for (unsigned i = 0; i < connection->queue_count; i++)
@@ -320,8 +320,8 @@ void verbs_connection_end(struct verbs_connection *connection)
 	if (!connection->error || connection->state != VERBS_CONNECTION_STANDS)
 		return;
 	connection->state = VERBS_CONNECTION_ENDED;
-	destroy_queues(connection,
-		       false); /* from now on nobody writes into, or reads from, the buffers of its requests */
+	/* From now on nobody writes into, or reads from, the buffers of its requests. */
+	destroy_queues(connection, false);
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		if (connection->requests[i].used)
 			verbs_request_release(&connection->requests[i]);

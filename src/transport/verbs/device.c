@@ -319,14 +319,15 @@ static void look_for_address(struct verbs_port *port)
 		log_info(LOG_NET, "RDMA device %s has its address again", port->name);
 }
 
-/* Connections that stand have told their peers of the LID before. */
+/* Peers of connections that stand know the old LID. */
 static void look_at_lid(struct verbs_port *port)
 {
 	struct ibv_port_attr attr = { 0 };
 
 	if (port->card->api->query_port(port->card->context, port->number, &attr) != 0 || attr.lid == port->lid)
 		return;
-	log_info(LOG_NET, "RDMA device %s has LID %u in place of %u: connections that fail over it are not built anew",
+	log_info(LOG_NET,
+		 "RDMA device %s has LID %u in place of %u: connections that lose a queue there do not get it back",
 		 port->name, attr.lid, port->lid);
 	port->lid = attr.lid;
 }
@@ -374,7 +375,7 @@ static void take_event(struct verbs_devices *devices, struct verbs_card *card, c
 
 void verbs_devices_listen(struct verbs_devices *devices)
 {
-	if (atomic_flag_test_and_set(&devices->listens)) /* what one has found out must not be overtaken */
+	if (atomic_flag_test_and_set(&devices->listens)) /* another thread's answer must not arrive after a newer one */
 		return;
 	for (unsigned i = 0; i < devices->card_count; i++) {
 		struct verbs_card *card = devices->cards[i];

@@ -70,7 +70,7 @@ struct verbs_devices {
 	unsigned card_count;
 	struct verbs_port ports[VERBS_PORTS_MAX];
 	unsigned port_count;
-	atomic_flag listens; /* somebody does */
+	atomic_flag listens; /* a thread is in verbs_devices_listen() */
 };
 
 /*
@@ -86,7 +86,7 @@ static inline bool verbs_card_is_lost(const struct verbs_card *card)
 {
 	return atomic_load_explicit(&card->lost, memory_order_relaxed);
 }
-/* Also that of a card that is lost, and one without its address. */
+/* Also if its card is lost, or its address is gone. */
 static inline bool verbs_port_is_down(const struct verbs_port *port)
 {
 	const struct verbs_card *card = port->card;

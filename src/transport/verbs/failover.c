@@ -11,12 +11,12 @@
  *   stopped    nothing                                       the peer's STOPPED: what was not delivered is given back
  *   resting    no queue pair                                 connecting side: after a while a new one, BUILD;
  *                                                            accepting side: BUILD
- *   connecting a thread that connects it                      its end: accepting side: BUILT; else READY
- *   joining    a new queue pair                              connecting side: BUILT; else READY
+ *   connecting a new queue pair, which a thread connects     it is connected: BUILT, or READY by the connecting side
+ *   joining    a new queue pair                              connecting side: BUILT; accepting side: READY
  *   proving    one write of no bytes                         it is delivered: live; an error
  *
- * What is connected may carry nothing, so nothing of a message goes over it before it has carried that write, at first
- * either. No queue is built where a port is down, here or there: each side says PORT when one of its ports goes down or up.
+ * A queue that is connected may carry nothing, so no part of a message goes over it before that write has arrived, also when
+ * the connection is made. No queue is built where a port is down, here or there: each side says PORT when one of its ports goes down or up.
  *
  * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
  *
@@ -76,7 +76,7 @@ static void wait_to_build(struct verbs_queue *queue)
 
 /*
  * A new one is tried later after each failure, for what a bad path carries is held up by it, and others go on. With no other
- * the wait is short, and there is none if the queue has carried something: that path works. The path has its own (path.c).
+ * the wait is short, and there is none if the queue has carried something: that path works. path.c has a wait for the path.
  */
 static void plan_build(struct verbs_connection *connection, struct verbs_queue *queue)
 {
@@ -157,7 +157,7 @@ static void stop(struct verbs_connection *connection, struct verbs_queue *queue,
 	settle(connection, queue);
 }
 
-/* The peer has. */
+/* The peer has stopped the queue. */
 static void stop_too(struct verbs_connection *connection, struct verbs_queue *queue)
 {
 	if (queue->state == VERBS_QUEUE_CONNECTING)

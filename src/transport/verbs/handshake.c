@@ -24,7 +24,7 @@ struct verbs_handshake {
 	unsigned step;
 	int device, traffic_class;
 	uint64_t id, since_ns;                  /* of a connect: the handle's cookie; when it was called last */
-	bool over;                              /* it has failed, and a thread still connects a queue pair of it */
+	bool over;                              /* it is freed when no thread connects a queue pair of it any more */
 	uint8_t handle[TRANSPORT_HANDLE_BYTES]; /* what is dialled: the peer's, or the way back */
 	struct transport_listener *back;
 	struct transport_connection *in, *out; /* become the connection's own in the end */
@@ -346,14 +346,19 @@ int verbs_handshake_accept(struct verbs_listener *listener, struct verbs_connect
 	} while (error > 0);
 	for (handshake = TAILQ_FIRST(&listener->pending); handshake && !*ret; handshake = next) {
 		next = TAILQ_NEXT(handshake, link);
-		r = handshake->over ? -ECANCELED : advance(listener->transport, handshake);
-		if (r == 0 || (handshake->over && is_busy(handshake)))
+		if (handshake->over) {
+			if (!is_busy(handshake))
+				pending_free(listener, handshake);
+			continue;
+		}
+		r = advance(listener->transport, handshake);
+		if (r == 0)
 			continue;
 		if (r > 0) {
 			pthread_mutex_lock(&listener->transport->lock);
 			*ret = stands(handshake);
 			pthread_mutex_unlock(&listener->transport->lock);
-		} else if (!handshake->over) {
+		} else {
 			log_info(LOG_NET, "a connection that was being made was given up: %s", strerror(-r));
 			if (is_ours(r))
 				error = r;

@@ -19,10 +19,12 @@ enum { WAIT_FACTOR = 4 };
 struct verbs_path {
 	LIST_ENTRY(verbs_path) link;
 	struct verbs_path_ends ends;
-	uint64_t begun_ns,
-		wait_ns; /* the last try, or its end, and for how long there is no other; 0: none is needed */
-	uint64_t used_ns, up_ns;
-	bool tried, said; /* since the last failure; since something arrived */
+	uint64_t begun_ns; /* the last try began, or failed */
+	uint64_t wait_ns;  /* from then until the next one */
+	uint64_t used_ns;  /* noted here last */
+	uint64_t up_ns;    /* a port of it came up */
+	bool tried;        /* since the last failure */
+	bool said;         /* the first failure was logged */
 };
 
 void verbs_paths_init(struct verbs_paths *paths)
@@ -48,14 +50,14 @@ static struct verbs_path *find(const struct verbs_paths *paths, const struct ver
 {
 	struct verbs_path *path;
 
-	LIST_FOREACH(path, &paths->list, link)
-	if (path->ends.here == ends->here && path->ends.there.lid == ends->there.lid &&
-	    memcmp(path->ends.there.gid, ends->there.gid, sizeof(ends->there.gid)) == 0)
-		return path;
-	return NULL;
+	for (path = LIST_FIRST(&paths->list); path; path = LIST_NEXT(path, link))
+		if (path->ends.here == ends->here && path->ends.there.lid == ends->there.lid &&
+		    memcmp(path->ends.there.gid, ends->there.gid, sizeof(ends->there.gid)) == 0)
+			break;
+	return path;
 }
 
-/* Lock held. NULL: no memory, and then more of them try. */
+/* Lock held. NULL: no memory. */
 static struct verbs_path *add(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns)
 {
 	struct verbs_path *path = find(paths, ends), *next;

@@ -40,13 +40,13 @@ void verbs_path_proven(struct verbs_paths *paths, const struct verbs_path_ends *
 void verbs_path_is_up(struct verbs_paths *paths, const struct verbs_path_ends *ends, uint64_t now_ns);
 /* Whether a queue pair may be connected over it now. lone: its connection has no other that carries. */
 bool verbs_path_is_open(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns);
-/* The same, and the try is under way. */
+/* The same; if so, this is the try, and others wait. */
 bool verbs_path_take(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns);
 enum { VERBS_PATH_TEXT_BYTES = 200 };
 /* "mlx5_0 (fe80::1) to 10.0.0.2". */
 const char *verbs_path_text(const struct verbs_path_ends *ends, char text[static VERBS_PATH_TEXT_BYTES]);
 
-/* A queue pair that is being connected: the thread alone touches it until it is done. */
+/* A thread that connects one queue pair, and alone touches it until it is done. */
 struct verbs_try {
 	const struct verbs_api *api;
 	struct ibv_qp *qp;

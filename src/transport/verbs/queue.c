@@ -71,6 +71,7 @@ int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *
 	queue->receives = 0;
 	queue->waits_since_ns = 0;
 	queue->peer_stopped = false;
+	queue->try.result = 0;
 	if (getrandom(&queue->psn, sizeof(queue->psn), 0) != (ssize_t)sizeof(queue->psn))
 		queue->psn = queue->qp->qp_num;
 	queue->psn &= 0xffffffU;

@@ -95,7 +95,7 @@ struct verbs_rail {
 
 enum verbs_queue_state {
 	VERBS_QUEUE_NONE,       /* no queue pair */
-	VERBS_QUEUE_CONNECTING, /* a thread is at it, and nobody else touches the queue pair */
+	VERBS_QUEUE_CONNECTING, /* a thread connects it, and nobody else touches the queue pair */
 	VERBS_QUEUE_JOINING,    /* made, not yet connected at both ends */
 	VERBS_QUEUE_PROVING,    /* connected; its first write, of no bytes, is not delivered yet */
 	VERBS_QUEUE_LIVE,
@@ -135,7 +135,7 @@ struct verbs_queue {
 	uint64_t peer_notices;
 	uint64_t stopping_since_ns, build_at_ns, build_wait_ns;
 	uint64_t rested_ns, lone_wait_ns; /* since when; for so long also where no other queue is live */
-	uint64_t path_asked_ns;           /* whether its path may be tried */
+	uint64_t path_asked_ns;           /* when it was last asked whether its path may be tried */
 	uint64_t waits_since_ns;          /* its oldest item, which is this one: it must be delivered or fail in time */
 	uint64_t waits_for;
 	bool build_asked;
@@ -395,7 +395,7 @@ struct verbs_transport {
 int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *queue);
 /* Begins to connect it to queue->peer. */
 int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue);
-/* False: not yet. Else *ret_result is 0, and it can be written to and write, or the error. */
+/* False: not yet. Else *ret_result is 0 and the queue can write and be written to, or it is the error. */
 bool verbs_queue_connected(struct verbs_queue *queue, int *ret_result);
 struct verbs_path_ends verbs_queue_ends(const struct verbs_connection *connection, const struct verbs_queue *queue);
 /* Waits for one that is being connected. */
@@ -413,7 +413,7 @@ int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queu
 int verbs_queue_post_receive(struct verbs_connection *connection, struct verbs_queue *queue);
 /* It has failed: nothing more goes over it. failover.c does the rest. */
 void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
-/* Its path has: what was connected over it carries nothing, or it could not be connected. */
+/* Its path has failed: the queue could not be connected, or carries nothing. */
 void verbs_queue_failed(struct verbs_connection *connection, const struct verbs_queue *queue);
 void verbs_queue_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
 /* A queue for data, by turns, that has room; NULL: none. */
@@ -516,7 +516,7 @@ void verbs_completion_delivered(struct verbs_connection *connection, const struc
 int verbs_completion_take(struct verbs_connection *connection);
 
 /* failover.c */
-/* At first, where some queues may not be connected. */
+/* The connection has just been made: its queues prove themselves, and those that are not connected are built later. */
 void verbs_failover_begin(struct verbs_connection *connection);
 void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Now and then: drains, rebuilds, gives up. */
@@ -551,7 +551,7 @@ void verbs_connection_close(struct verbs_connection *connection); /* half-built 
 void verbs_connection_hello(const struct verbs_connection *connection, struct verbs_wire_hello *ret);
 /* Takes what the peer said; begins to connect every queue. */
 int verbs_connection_take_hello(struct verbs_connection *connection, const struct verbs_wire_hello *hello);
-/* 1: they are connected as far as they can be; 0: not yet. An error: none is, and none was left out. */
+/* 1: at least one queue is connected, or was left out to be built later; 0: not yet; else why none could be connected. */
 int verbs_connection_connected(struct verbs_connection *connection);
 /* Both ends are through: takes over the control connections. Under the transport's lock. */
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,

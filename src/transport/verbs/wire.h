@@ -58,9 +58,8 @@ uint64_t verbs_wire_get_cookie(const uint8_t handle[static TRANSPORT_HANDLE_BYTE
 enum verbs_frame_type {
 	VERBS_FRAME_NONE,
 	VERBS_FRAME_HELLO,   /* connecting side: all of struct verbs_wire_hello, and the way back */
-	VERBS_FRAME_WELCOME, /* accepting side: the same, but for the way back; a queue number 0: not connected */
-	/* connecting side: its queue (or all, at first, but for those that it then says STOPPED of) can be written to */
-	VERBS_FRAME_READY,
+	VERBS_FRAME_WELCOME, /* accepting side: the same, but for the way back; queue number 0: it is not connected */
+	VERBS_FRAME_READY,   /* connecting side: its queue can be written to; at first all without STOPPED */
 	VERBS_FRAME_STOPPED, /* either: this queue is stopped here for good; count: notices that came over it (32 bits) */
 	VERBS_FRAME_BUILD,   /* connecting side: a new queue in place of a stopped one */
 	VERBS_FRAME_BUILT,   /* accepting side: so is ours; number 0: it could not be made */

@@ -372,6 +372,10 @@ static void ports_go_down_and_come_back(void **state)
 	fake_verbs_port(1, true);
 	verbs_devices_listen(&opened.devices);
 	assert_false(verbs_port_is_down(&opened.devices.ports[1]));
+	fake_verbs_set_lid(1, 42);
+	verbs_devices_listen(&opened.devices);
+	assert_int_equal(opened.devices.ports[1].lid, 42);
+	assert_int_equal(opened.devices.ports[0].lid, 7);
 	verbs_devices_listen(&opened.devices); /* nothing is left to be told */
 	close_and_check(&opened);
 }

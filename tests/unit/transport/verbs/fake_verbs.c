@@ -170,7 +170,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	ret->state = device->active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	ret->active_mtu = IBV_MTU_4096;
 	ret->gid_tbl_len = FAKE_VERBS_GIDS;
-	ret->lid = (uint16_t)(7 + device->index);
+	ret->lid = device->lid;
 	ret->active_width = 2; /* four lanes of 25 Gbit/s */
 	ret->active_speed = 32;
 	ret->link_layer = device->ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
@@ -653,6 +653,7 @@ const struct verbs_api *fake_verbs_start(const struct fake_verbs_options *option
 		device->active = device->ethernet = device->path_works = true;
 		device->lost_bytes = SIZE_MAX;
 		device->reaches = UINT_MAX;
+		device->lid = (uint16_t)(7 + i);
 		snprintf(device->ibv.name, sizeof(device->ibv.name), "fake%u", i);
 		memcpy(device->gids[0], local, sizeof(local));
 		memcpy(device->gids[1], mapped, sizeof(mapped));

@@ -72,6 +72,7 @@ void fake_verbs_slow(unsigned device, uint64_t each_ns);
 void fake_verbs_set_gid(unsigned device, unsigned row, const uint8_t gid[static 16]);
 /* The address moves to another row, or goes if `to` is none: the event. */
 void fake_verbs_move_gid(unsigned device, unsigned from, unsigned to);
+void fake_verbs_set_lid(unsigned device, uint16_t lid); /* and the event */
 void fake_verbs_set_port(unsigned device, bool active, bool ethernet);
 void fake_verbs_set_transport(unsigned device, enum ibv_transport_type type);
 /* Queue pairs that there may be from now on; 0: no limit. */

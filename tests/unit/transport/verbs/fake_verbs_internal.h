@@ -65,6 +65,7 @@ struct fake_device {
 	bool loses, forgets;
 	bool dead;        /* says nothing, does nothing */
 	unsigned reaches; /* so many more queue pairs find their peers */
+	uint16_t lid;
 	uint64_t search_ns; /* the others fail after so long */
 	uint64_t each_ns; /* that a write takes; 0: none */
 	enum fake_verbs_loss how, always;

@@ -103,6 +103,14 @@ void fake_verbs_slow(unsigned device, uint64_t each_ns)
 	pthread_mutex_unlock(&fake_lock);
 }
 
+void fake_verbs_set_lid(unsigned index, uint16_t lid)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[index].lid = lid;
+	tell(&fake.devices[index], 1, IBV_EVENT_LID_CHANGE);
+	pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_verbs_move_gid(unsigned index, unsigned from, unsigned to)
 {
 	struct fake_device *device = &fake.devices[index];

@@ -67,6 +67,9 @@ static void what_a_hello_must_not_say_is_refused(void **state)
 		verbs_wire_put_hello(VERBS_FRAME_HELLO, &bad[i], bytes);
 		assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_HELLO, &back), -EBADMSG);
 	}
+	verbs_wire_put_hello(VERBS_FRAME_WELCOME, &bad[5], bytes); /* the peer could not connect it */
+	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_WELCOME, &back), 0);
+	assert_int_equal(back.queues[0].number, 0);
 	/* Counts beyond the arrays, and host names for the log. */
 	memcpy(bad[6].host, "a\nb\x1b", 5);
 	verbs_wire_put_hello(VERBS_FRAME_HELLO, &bad[6], bytes);
