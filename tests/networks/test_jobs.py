@@ -39,6 +39,7 @@ PORTS = 20000, 20020            # in which a stranger listens, too
 FLOOD = 1500                    # connections at a time: a process has 1024 places for those that say nothing
 METRIC = re.compile(r'^tributary_(sent_messages_total|connections)\{.*device="(\w+)"\} (\d+)$', re.MULTILINE)
 FLOW_GAP_MS, FLOW_BYTES = 50, 128 << 10
+RATE_BYTES, PAYLOAD = 4 << 20, 1448 / 1514
 RECOVER_MOST_S, RECOVER_MEDIAN_S, RETURN_S = 5, 3, 5
 
 
@@ -484,10 +485,11 @@ def check_routes_prefer_another():
 
 
 def check_rate(d, port, least):
-    """From 3 s after the loss of a port the others carry so much of what they can."""
+    """From 3 s after the loss of a port the others carry so much of what they can: payload, in messages so long that the waits
+    between them do not count."""
     def work(job):
         connected(job)
-        job.begin("flow 2000 0")
+        job.begin("flow 50 0")
         time.sleep(1)
         others = [p for p in port.host.ports if p is not port]
         job.network.set_link(port, "down", False)
@@ -495,10 +497,10 @@ def check_rate(d, port, least):
         before = [port_bytes(job, p) for p in others]
         time.sleep(5)
         carried_bps = sum(port_bytes(job, p) - b for p, b in zip(others, before)) * 8 / 5
-        can_bps = 2 * len(others) * 100e6  # both ways
+        can_bps = 2 * len(others) * PAYLOAD * 100e6  # both ways
         expect(carried_bps >= least * can_bps, "%.0f of %.0f Mbit/s", carried_bps / 1e6, can_bps / 1e6)
         expect(job.command_done(200), "the flow did not end")
-    with_job(d, work, before=lambda network: network.shape("100mbit"), message_bytes=FLOW_BYTES)
+    with_job(d, work, before=lambda network: network.shape("100mbit"), message_bytes=RATE_BYTES)
 
 
 def check_stranger(does):
