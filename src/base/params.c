@@ -177,9 +177,8 @@ static const struct param_row rows[] = {
 	    "asks for it. 0: as if the plugin had none. The same on all ranks." },
 	  { KIND_BOOL, FIELD(collnet) } },
 	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
-	    "Aggregation: the longest operation for which all hosts send to all; of six hosts and more the "
-	    "shortest quarter goes through one of them. The largest value of the hosts counts. 0: chosen by the "
-	    "rate of the network cards." },
+	    "Aggregation: the longest operation for which all hosts send to all; of six hosts and more the shortest "
+	    "quarter goes through one of them. The largest value of the hosts counts. 0: by the network cards' rate." },
 	  { KIND_SIZE, FIELD(aggregate_flat_bytes), .min = KIB, .max = 64 * KIB, .zero_too = true } },
 	{ { "TRIBUTARY_AGGREGATE_SEGMENT", "size", "bytes", "0, or 1K to 512K", "0",
 	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation "
@@ -190,8 +189,7 @@ static const struct param_row rows[] = {
 	    "did. 0: by what the cluster file and their cards say; it is enough that one host asks for that." },
 	  { KIND_BOOL, FIELD(aggregate_measure) } },
 	{ { "TRIBUTARY_VERIFY", "boolean", "", "0, 1", "0",
-	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one "
-	    "host asks for it, all do." },
+	    "1: hosts that reduce together compare checksums of results and fail where they differ; if one asks, all do." },
 	  { KIND_BOOL, FIELD(verify) } },
 	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
 	    "The profile of this machine, as `tributary measure` wrote it. Unset: the one in the state directory that "
@@ -228,9 +226,11 @@ static const struct param_row rows[] = {
 	    "InfiniBand service level of RDMA packets. Unset: NCCL_IB_SL." },
 	  { KIND_NUMBER, FIELD(service_level), .max = 15, .instead = "NCCL_IB_SL" } },
 	{ { "TRIBUTARY_QPS", "number", "", "1 to 16", "1",
-	    "RDMA queue pairs of a connection on each rail. More than one helps where switches choose a way for "
-	    "each." },
+	    "RDMA queue pairs of a connection on each rail. More than one helps where switches balance flows." },
 	  { KIND_NUMBER, FIELD(qps), .min = 1, .max = 16 } },
+	{ { "TRIBUTARY_RDMA_RESERVE", "boolean", "", "0, 1", "1",
+	    "1: a port of another card of the host stands by, and carries when the device's own ports carry nothing." },
+	  { KIND_BOOL, FIELD(rdma_reserve) } },
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };

@@ -64,6 +64,7 @@ struct params {
 	int traffic_class;                    /* TRIBUTARY_TRAFFIC_CLASS, else NCCL_IB_TC; -1: none */
 	unsigned service_level;               /* TRIBUTARY_SERVICE_LEVEL, else NCCL_IB_SL */
 	unsigned qps;                         /* TRIBUTARY_QPS: queue pairs a rail */
+	bool rdma_reserve;                    /* TRIBUTARY_RDMA_RESERVE */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];
 	/* No row: of a TCP transport that serves another one, which says itself what the loss of a connection means. */

@@ -23,7 +23,7 @@ static void hello(const uint8_t *bytes, enum verbs_frame_type type)
 		fuzz_must(first.rails[i].mtu && first.rails[i].mtu <= 5);
 	for (unsigned i = 0; i < first.queue_count; i++)
 		fuzz_must(first.queues[i].number && first.queues[i].number < 1U << 24 &&
-			  first.queues[i].psn < 1U << 24 && first.queues[i].rail < first.rail_count);
+			  first.queues[i].psn < 1U << 24 && first.queues[i].rail < first.own_count);
 	verbs_wire_put_hello(type, &first, again);
 	fuzz_must(verbs_wire_get_hello(again, type, &second) == 0);
 	fuzz_must(first.ring_address == second.ring_address && first.window_address == second.window_address &&

@@ -150,6 +150,8 @@ void verbs_completion_poll(struct verbs_connection *connection, unsigned most, b
 		unsigned taken = 0;
 		int count = POLL_AT_ONCE;
 
+		if (!connection->rails[i].used)
+			continue;
 		while (count == POLL_AT_ONCE && taken < most && !connection->error) {
 			count = api->poll_cq(connection->rails[i].cq, POLL_AT_ONCE, completions);
 			if (count < 0) {

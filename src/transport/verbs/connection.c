@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/sys.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +16,14 @@ enum { SCRATCH_BYTES = 64 };
 
 /* ---- making ---- */
 
+/* With room for so many queues, and the spare. */
 static int rail_open(struct verbs_connection *connection, struct verbs_rail *rail, unsigned queues)
 {
 	const struct verbs_api *api = connection->transport->api;
 	struct ibv_context *context = rail->port->card->context;
 	const struct verbs_range block = { connection->block, connection->block_bytes, .stays = true,
-					   .memory = TRANSPORT_MEMORY_HOST };
-	int entries = (int)(queues * (VERBS_QUEUE_SENDS + VERBS_QUEUE_RECEIVES)) +
+					   .memory = TRANSPORT_MEMORY_HOST, .optional = !queues };
+	int entries = (int)((queues + 1) * (VERBS_QUEUE_SENDS + VERBS_QUEUE_RECEIVES)) +
 		      (connection->role == VERBS_RECEIVER ? VERBS_LOOP_SENDS : 0);
 	int flags;
 
@@ -54,16 +55,22 @@ static void rail_close(const struct verbs_connection *connection, struct verbs_r
 	verbs_memory_put(rail->port->card, rail->block, true);
 }
 
+static struct verbs_queue *add_queue(struct verbs_connection *connection)
+{
+	struct verbs_queue *queue = &connection->queues[connection->queue_count];
+
+	queue->index = connection->queue_count++;
+	queue->data_sent = queue->data_known = queue->data_taken = queue->data_told = VERBS_WIRE_FIRST_COUNT;
+	return queue;
+}
+
 static int make_queues(struct verbs_connection *connection, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
-		struct verbs_queue *queue = &connection->queues[i];
+		struct verbs_queue *queue = add_queue(connection);
 		int r;
 
-		queue->index = i;
-		queue->data_sent = queue->data_known = queue->data_taken = queue->data_told = VERBS_WIRE_FIRST_COUNT;
-		queue->rail = i % connection->rail_count;
-		connection->queue_count = i + 1;
+		queue->rail = i % connection->own_rail_count;
 		r = verbs_queue_create(connection, queue);
 		if (r == 0)
 			continue;
@@ -116,10 +123,28 @@ static int make_rails(struct verbs_connection *connection, const struct transpor
 	}
 	for (unsigned i = 0; r == 0 && i < count; i++) {
 		connection->rails[i].port = ports[i];
-		connection->rail_count = i + 1;
+		connection->rail_count = connection->own_rail_count = i + 1;
 		r = rail_open(connection, &connection->rails[i], (queues + count - 1) / count);
 	}
 	return count ? r : -EIO;
+}
+
+static void make_reserve(struct verbs_connection *connection, const struct transport_device *from)
+{
+	struct verbs_rail *rail = &connection->rails[connection->rail_count];
+	int r;
+
+	rail->port = verbs_reserve_port(connection->transport, from);
+	if (!rail->port)
+		return;
+	r = rail_open(connection, rail, 0);
+	if (r == 0) {
+		connection->rail_count++;
+		return;
+	}
+	log_info(LOG_NET, "RDMA device %s does not stand by for a connection: %s", rail->port->name, strerror(-r));
+	rail_close(connection, rail);
+	memset(rail, 0, sizeof(*rail));
 }
 
 static void begin_to_count(struct verbs_connection *connection)
@@ -165,6 +190,8 @@ int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role
 	if (r == 0)
 		r = make_rails(connection, from, queues);
 	if (r == 0)
+		make_reserve(connection, from);
+	if (r == 0)
 		r = make_queues(connection, queues);
 	if (r < 0) {
 		verbs_connection_close(connection);
@@ -178,6 +205,7 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 {
 	memset(ret, 0, sizeof(*ret));
 	ret->rail_count = connection->rail_count;
+	ret->own_count = connection->own_rail_count;
 	ret->queue_count = connection->queue_count;
 	for (unsigned i = 0; i < connection->rail_count; i++) {
 		const struct verbs_rail *rail = &connection->rails[i];
@@ -286,7 +314,8 @@ int verbs_connection_connected(struct verbs_connection *connection)
 	for (unsigned i = 0; connection->role == VERBS_RECEIVER && i < connection->queue_count; i++)
 		if (connection->queues[i].try.result < 0) /* the peer is told that there is none */
 			verbs_queue_destroy(connection, &connection->queues[i]);
-	return some ? 1 : failed;
+	/* The spare may find a way that they do not. */
+	return some || verbs_spare_has_way(connection, clock_now_ns()) ? 1 : failed;
 }
 
 void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,
@@ -297,6 +326,9 @@ void verbs_connection_start(struct verbs_connection *connection, struct transpor
 	connection->looked_ns = connection->progressed_ns = clock_now_ns();
 	LIST_INSERT_HEAD(&connection->transport->connections, connection, link);
 	connection->state = VERBS_CONNECTION_STANDS;
+	connection->own_queue_count = connection->queue_count;
+	if (connection->queue_count < VERBS_WIRE_QUEUES_MAX)
+		add_queue(connection)->spare = true;
 	verbs_failover_begin(connection);
 }
 

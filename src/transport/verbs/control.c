@@ -51,6 +51,15 @@ int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[s
 	return done && size != VERBS_WIRE_FRAME_BYTES ? -EREMOTEIO : done;
 }
 
+int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why)
+{
+	if (connection->error)
+		return connection->error;
+	connection->error = error;
+	snprintf(connection->why, sizeof(connection->why), "%s", why);
+	return error;
+}
+
 int verbs_control_push(struct verbs_connection *connection)
 {
 	struct verbs_control *control = &connection->control;
@@ -97,10 +106,10 @@ const char *verbs_control_why(struct verbs_connection *connection, char *text, s
 
 const char *verbs_control_ports(const struct verbs_connection *connection, char *text, size_t bytes)
 {
-	for (unsigned i = 0; i < connection->rail_count; i++) {
+	for (unsigned i = 0; i < VERBS_WIRE_RAILS_MAX; i++) {
 		const size_t length = strlen(text);
 
-		if (verbs_port_is_down(connection->rails[i].port))
+		if (i < connection->rail_count && verbs_port_is_down(connection->rails[i].port))
 			snprintf(text + length, bytes - length, "; port %s is down", connection->rails[i].port->name);
 		else if (connection->peer_down_ns[i])
 			snprintf(text + length, bytes - length, "; the peer's port of rail %u is down", i);

@@ -104,6 +104,7 @@ struct verbs_range {
 	unsigned memory; /* HOST; CUDA: by its address, through nvidia-peermem; DMABUF: by this descriptor */
 	int fd;
 	uint64_t offset; /* of data in what the descriptor stands for */
+	bool optional;   /* who asks can do without it: a refusal is not worth a line */
 };
 
 /*

@@ -16,7 +16,8 @@
  *   proving    one write of no bytes                         it is delivered: live; an error
  *
  * A queue that is connected may carry nothing, so no part of a message goes over it before that write has arrived, also when
- * the connection is made. No queue is built where a port is down, here or there: each side says PORT when one of its ports goes down or up.
+ * the connection is made. No queue is built where a port is down, here or there: each side says PORT when one of its ports
+ * goes down or up. One queue, the spare, has no rails of its own and is built for want of others alone (reserve.h).
  *
  * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
  *
@@ -25,14 +26,14 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/reserve.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 
 #define BUILD_FIRST_NS (100 * NS_PER_MS)
 #define BUILD_MOST_NS  (5 * NS_PER_S)
-#define PEER_DOWN_NS   (60 * NS_PER_S) /* then it is tried all the same */
 #define ASK_AGAIN_NS   (20 * NS_PER_MS)
 
 enum {
@@ -45,6 +46,8 @@ static void say(struct verbs_connection *connection, enum verbs_frame_type type,
 	struct verbs_wire_frame frame = {
 		.type = type, .queue = (uint8_t)queue->index, .epoch = queue->epoch, .count = (uint32_t)queue->notices
 	};
+
+	frame.there = (uint8_t)queue->peer_rail;
 
 	if (queue->qp) {
 		frame.made.number = queue->qp->qp_num;
@@ -64,6 +67,12 @@ static void protocol_error(struct verbs_connection *connection)
 static bool is_lost(const struct verbs_connection *connection, const struct verbs_queue *queue)
 {
 	return verbs_card_is_lost(connection->rails[queue->rail].port->card);
+}
+
+/* It is on a reserve that carries nothing. */
+static bool is_refused(const struct verbs_connection *connection, const struct verbs_queue *queue)
+{
+	return connection->reserve_off && verbs_reserve_has(connection, queue->rail);
 }
 
 static void wait_to_build(struct verbs_queue *queue)
@@ -86,24 +95,26 @@ static void plan_build(struct verbs_connection *connection, struct verbs_queue *
 	if (delivered >= CARRIES_WELL)
 		queue->build_wait_ns = 0;
 	queue->rested_ns = clock_now_ns();
-	queue->lone_wait_ns = carried ? 0 : params_replace_ns(connection->transport->params->timeout_ns) / LONE_PARTS;
+	queue->lone_wait_ns = carried || queue->spare
+				      ? 0
+				      : params_replace_ns(connection->transport->params->timeout_ns) / LONE_PARTS;
 	wait_to_build(queue);
 }
 
-static bool build_is_due(const struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
+static bool build_is_due(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
-	const uint64_t peer_down_ns = connection->peer_down_ns[queue->peer_rail];
 	const bool lone = !connection->live_count;
 
-	if (verbs_port_is_down(ends.here) || (peer_down_ns && clock_elapsed_ns(peer_down_ns, now_ns) < PEER_DOWN_NS))
-		return false;
 	if (now_ns < queue->build_at_ns && !(lone && clock_elapsed_ns(queue->rested_ns, now_ns) >= queue->lone_wait_ns))
 		return false;
 	if (clock_elapsed_ns(queue->path_asked_ns, now_ns) < ASK_AGAIN_NS)
 		return false;
 	queue->path_asked_ns = now_ns;
-	return verbs_path_is_open(&connection->transport->paths, &ends, lone, now_ns);
+	if (queue->spare)
+		return lone && connection->stuck_since_ns && verbs_spare_choose(connection, queue, now_ns);
+	return !verbs_port_is_down(ends.here) && !verbs_peer_is_down(connection, queue->peer_rail, now_ns) &&
+	       verbs_path_is_open(&connection->transport->paths, &ends, lone, now_ns);
 }
 
 /* Both sides have stopped it. */
@@ -204,10 +215,13 @@ static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 static void build(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+	int r;
 
 	queue->epoch++;
-	if (verbs_queue_create(connection, queue) < 0 ||
-	    !verbs_path_take(&connection->transport->paths, &ends, !connection->live_count, now_ns)) {
+	r = verbs_queue_create(connection, queue);
+	if (r < 0 && verbs_reserve_has(connection, queue->rail))
+		verbs_reserve_off(connection, r);
+	if (r < 0 || !verbs_path_take(&connection->transport->paths, &ends, !connection->live_count, now_ns)) {
 		rest(connection, queue);
 		return;
 	}
@@ -221,17 +235,19 @@ static void asked_to_build(struct verbs_connection *connection, struct verbs_que
 	struct verbs_path_ends ends;
 
 	if (queue->state != VERBS_QUEUE_RESTING || frame->epoch <= queue->epoch ||
-	    frame->made.rail >= connection->peer.rail_count) {
+	    frame->made.rail >= connection->peer.rail_count ||
+	    (queue->spare ? frame->there >= connection->rail_count : frame->there != queue->rail)) {
 		protocol_error(connection);
 		return;
 	}
 	queue->epoch = frame->epoch;
+	queue->rail = frame->there;
 	queue->peer = frame->made;
 	queue->peer_rail = frame->made.rail;
 	ends = verbs_queue_ends(connection, queue);
 	(void)verbs_path_take(&connection->transport->paths, &ends, false, clock_now_ns()); /* the peer's try is ours */
-	if (!verbs_port_is_down(ends.here) && verbs_queue_create(connection, queue) == 0 &&
-	    verbs_queue_connect(connection, queue) == 0)
+	if (!verbs_port_is_down(ends.here) && !is_refused(connection, queue) &&
+	    verbs_queue_create(connection, queue) == 0 && verbs_queue_connect(connection, queue) == 0)
 		return;
 	rest(connection, queue);
 	say(connection, VERBS_FRAME_BUILT, queue);
@@ -365,8 +381,8 @@ void verbs_failover_frame(struct verbs_connection *connection, const struct verb
 		proves(connection, queue);
 }
 
-/* Another one must be there to take what it carries. */
-static bool should_leave(const struct verbs_connection *connection, const struct verbs_queue *queue)
+/* Another one must be there to take what it carries, or a way for the spare. */
+static bool should_leave(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
 {
 	if (!verbs_port_is_down(connection->rails[queue->rail].port))
 		return false;
@@ -374,21 +390,26 @@ static bool should_leave(const struct verbs_connection *connection, const struct
 		if (connection->queues[i].state == VERBS_QUEUE_LIVE &&
 		    !verbs_port_is_down(connection->rails[connection->queues[i].rail].port))
 			return true;
-	return false;
+	return verbs_spare_has_way(connection, now_ns);
 }
 
 /*
- * All of its cards have failed. One is enough where memory of GPUs is received into: what that card has written there
- * nobody can read back any more, so nobody knows when the GPU sees it.
+ * All of its cards have failed. One is enough where memory of GPUs is received into, but for a reserve that has written
+ * nothing: what that card has written there nobody can read back any more, so nobody knows when the GPU sees it.
  */
 static bool is_without_cards(const struct verbs_connection *connection)
 {
 	const bool gpu = connection->role == VERBS_RECEIVER && connection->r.has_loops;
+	bool writes_are_lost = false;
 	unsigned lost = 0;
 
-	for (unsigned i = 0; i < connection->rail_count; i++)
-		lost += verbs_card_is_lost(connection->rails[i].port->card);
-	return lost && (gpu || lost == connection->rail_count);
+	for (unsigned i = 0; i < connection->rail_count; i++) {
+		if (!verbs_card_is_lost(connection->rails[i].port->card))
+			continue;
+		lost++;
+		writes_are_lost |= !verbs_reserve_has(connection, i) || connection->rails[i].unflushed;
+	}
+	return (gpu && writes_are_lost) || lost == connection->rail_count;
 }
 
 /* A device gives up within half of the time-out. One that neither delivers nor says so has lost the request. */
@@ -420,10 +441,36 @@ static bool is_stuck(const struct verbs_connection *connection, uint64_t now_ns)
 						     (connection->live_count ? 2 * timeout_ns : timeout_ns);
 }
 
+/* Why it should not stay; NULL: it may. */
+static const char *reason_to_stop(const struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
+{
+	const bool live = queue->state == VERBS_QUEUE_LIVE;
+
+	if (is_lost(connection, queue))
+		return "its device has failed";
+	if (is_refused(connection, queue))
+		return "its device refuses memory";
+	if (live && should_leave(connection, queue, now_ns))
+		return "its port is down";
+	if (live && queue->spare && connection->role == VERBS_SENDER && verbs_spare_is_over(connection))
+		return "one on the device's own port carries again";
+	if ((live || queue->state == VERBS_QUEUE_PROVING) && stands_still(connection, queue, now_ns))
+		return "its device neither delivers nor fails";
+	return NULL;
+}
+
+static void fail_stuck(struct verbs_connection *connection)
+{
+	const struct verbs_path_ends ends = verbs_queue_ends(connection, &connection->queues[0]);
+	char path[VERBS_PATH_TEXT_BYTES], why[2 * sizeof(path)];
+
+	snprintf(why, sizeof(why), "no queue has carried anything for the time of TRIBUTARY_TIMEOUT (%s)",
+		 verbs_path_text(&ends, path));
+	verbs_connection_fail(connection, -EREMOTEIO, verbs_control_ports(connection, why, sizeof(why)));
+}
+
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 {
-	char why[sizeof(connection->why)] = "no queue has carried anything for the time of TRIBUTARY_TIMEOUT";
-
 	if (is_without_cards(connection)) {
 		verbs_connection_fail(connection, -EIO, "its RDMA device has failed");
 		return;
@@ -434,17 +481,14 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 		connection->stuck_since_ns = 0;
 	for (unsigned i = 0; i < connection->queue_count && !connection->error; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
+		const char *reason;
 		int result;
 
 		if (queue->state == VERBS_QUEUE_CONNECTING && verbs_queue_connected(queue, &result))
 			connected(connection, queue, result);
-		if (is_lost(connection, queue))
-			verbs_queue_lost(connection, queue, "its device has failed");
-		if (queue->state == VERBS_QUEUE_LIVE && should_leave(connection, queue))
-			verbs_queue_lost(connection, queue, "its port is down");
-		if ((queue->state == VERBS_QUEUE_LIVE || queue->state == VERBS_QUEUE_PROVING) &&
-		    stands_still(connection, queue, now_ns))
-			verbs_queue_lost(connection, queue, "its device neither delivers nor fails");
+		reason = reason_to_stop(connection, queue, now_ns);
+		if (reason)
+			verbs_queue_lost(connection, queue, reason);
 		if (queue->state == VERBS_QUEUE_STOPPING)
 			stop(connection, queue, now_ns);
 		if (queue->state == VERBS_QUEUE_RESTING && connection->role == VERBS_SENDER &&
@@ -452,5 +496,5 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 			build(connection, queue, now_ns);
 	}
 	if (!connection->error && is_stuck(connection, now_ns))
-		verbs_connection_fail(connection, -EREMOTEIO, verbs_control_ports(connection, why, sizeof(why)));
+		fail_stuck(connection);
 }

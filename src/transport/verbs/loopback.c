@@ -8,7 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/reserve.h"
 
 #include <errno.h>
 #include <string.h>
@@ -62,8 +62,12 @@ int verbs_loop_open(struct verbs_connection *connection)
 	if (connection->r.has_loops || r < 0)
 		return r;
 	for (unsigned i = 0; i < connection->rail_count; i++) {
+		if (i == connection->own_rail_count && connection->reserve_off)
+			break;
 		r = make(connection, &connection->rails[i]);
-		if (r < 0) {
+		if (r < 0 && i == connection->own_rail_count) {
+			verbs_reserve_off(connection, r);
+		} else if (r < 0) {
 			log_warn("RDMA device %s gives no queue for memory of GPUs: %s. NCCL_NET_GDR_LEVEL=LOC keeps "
 				 "it to host memory",
 				 connection->rails[i].port->name, strerror(-r));
@@ -88,7 +92,8 @@ void verbs_loop_close(struct verbs_connection *connection)
 static unsigned rail_that_is_up(const struct verbs_connection *connection, unsigned but)
 {
 	for (unsigned i = 0; i < connection->rail_count; i++)
-		if (i != but && !verbs_port_is_down(connection->rails[i].port))
+		if (i != but && !verbs_port_is_down(connection->rails[i].port) &&
+		    !(connection->reserve_off && verbs_reserve_has(connection, i)))
 			return i;
 	return but;
 }
@@ -180,7 +185,7 @@ static int post(struct verbs_connection *connection, struct verbs_rail *rail, st
 	r = connection->transport->api->post_send(rail->loop.qp, &wr, &bad);
 	if (r != 0)
 		return verbs_error(r);
-	turn->posted = true;
+	turn->posted = rail->used = true;
 	rail->unflushed |= turn->slot != NULL;
 	rail->loop.posted++;
 	return 0;

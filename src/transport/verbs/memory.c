@@ -14,7 +14,7 @@ static void say_failed(struct verbs_card *card, const struct verbs_range *range,
 {
 	struct rlimit limit;
 
-	if (range->memory == TRANSPORT_MEMORY_HOST && card->refused)
+	if (range->optional || (range->memory == TRANSPORT_MEMORY_HOST && card->refused))
 		return; /* every message would say it again */
 	card->refused |= range->memory == TRANSPORT_MEMORY_HOST;
 	if (range->memory != TRANSPORT_MEMORY_HOST)

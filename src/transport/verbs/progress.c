@@ -14,7 +14,7 @@ enum { POLL_MOST = 64, LAST_LOOKS = 64, FRAMES_AT_ONCE = 16 };
 
 static bool is_whole(const struct verbs_connection *connection)
 {
-	return connection->live_count == connection->queue_count;
+	return connection->live_count == connection->own_queue_count;
 }
 
 /* Takes the events that have come, and asks for the next; nothing for who is not watched. */
@@ -27,6 +27,8 @@ static int arm(struct verbs_connection *connection)
 		struct ibv_cq *cq;
 		void *context;
 
+		if (!rail->used)
+			continue;
 		while (api->get_cq_event(rail->channel, &cq, &context) == 0)
 			rail->events++;
 		if (api->req_notify_cq(rail->cq, 0) != 0)

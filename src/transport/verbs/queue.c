@@ -37,7 +37,7 @@ int verbs_queue_post_receive(struct verbs_connection *connection, struct verbs_q
 
 static void make(struct verbs_connection *connection, struct verbs_queue *queue)
 {
-	const struct verbs_rail *rail = &connection->rails[queue->rail];
+	struct verbs_rail *rail = &connection->rails[queue->rail];
 	struct ibv_qp_init_attr attr = {
 		.send_cq = rail->cq,
 		.recv_cq = rail->cq,
@@ -49,6 +49,7 @@ static void make(struct verbs_connection *connection, struct verbs_queue *queue)
 			 .max_inline_data = VERBS_INLINE_BYTES },
 	};
 
+	rail->used = true;
 	queue->qp = connection->transport->api->create_qp(rail->port->card->pd, &attr);
 	if (!queue->qp && errno == EINVAL) { /* this device writes less of itself */
 		attr.cap.max_inline_data = 0;
@@ -252,13 +253,17 @@ int verbs_queue_post_proof(struct verbs_connection *connection, struct verbs_que
 void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue *queue)
 {
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
+	char text[VERBS_PATH_TEXT_BYTES];
 
 	if (queue->state != VERBS_QUEUE_PROVING)
 		return;
 	queue->state = VERBS_QUEUE_LIVE;
 	connection->live_count++;
 	verbs_path_proven(&connection->transport->paths, &ends);
-	if (queue->epoch)
+	if (queue->spare)
+		log_info(LOG_NET, "the connection with host %s goes on from %s", connection->peer.host,
+			 verbs_path_text(&ends, text));
+	else if (queue->epoch)
 		log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
 			 connection->rails[queue->rail].port->name);
 }

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all of a connection needs: that it has failed, the memory that is registered for it, and its requests. */
+/* What all of a connection needs: the memory that is registered for it, and its requests. */
 #include "base/sys.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/reserve.h"
 
 #include <errno.h>
-#include <stdio.h>
-
-int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why)
-{
-	if (connection->error)
-		return connection->error;
-	connection->error = error;
-	snprintf(connection->why, sizeof(connection->why), "%s", why);
-	return error;
-}
 
 /* ---- memory ---- */
 
@@ -25,6 +15,22 @@ static void put_memories(struct verbs_connection *connection, struct verbs_regis
 	}
 }
 
+static void register_with_reserve(struct verbs_connection *connection, const struct verbs_range *range,
+				  struct verbs_registration *registration)
+{
+	const unsigned rail = connection->own_rail_count;
+	struct verbs_range wanted = *range;
+	int r;
+
+	if (rail == connection->rail_count || connection->reserve_off ||
+	    verbs_card_is_lost(connection->rails[rail].port->card))
+		return;
+	wanted.optional = true;
+	r = verbs_memory_get(connection->rails[rail].port->card, &wanted, &registration->memories[rail]);
+	if (r < 0)
+		verbs_reserve_off(connection, r);
+}
+
 int verbs_registration_new(struct verbs_connection *connection, const struct verbs_range *range,
 			   struct verbs_registration **ret)
 {
@@ -34,7 +40,7 @@ int verbs_registration_new(struct verbs_connection *connection, const struct ver
 		return -ENOMEM;
 	registration->stays = range->stays;
 	registration->gpu = range->memory != TRANSPORT_MEMORY_HOST;
-	for (unsigned i = 0; i < connection->rail_count; i++) {
+	for (unsigned i = 0; i < connection->own_rail_count; i++) {
 		int r;
 
 		if (verbs_card_is_lost(connection->rails[i].port->card))
@@ -53,6 +59,8 @@ int verbs_registration_new(struct verbs_connection *connection, const struct ver
 			break;
 		}
 	}
+	if (!registration->copied)
+		register_with_reserve(connection, range, registration);
 	LIST_INSERT_HEAD(&connection->registrations, registration, link);
 	*ret = registration;
 	return 0;

@@ -318,7 +318,7 @@ static int verbs_memory_register(struct transport_connection *connection, void *
 static int verbs_memory_register_dmabuf(struct transport_connection *connection, void *data, size_t bytes,
 					unsigned memory, uint64_t offset, int fd, void **ret_registration)
 {
-	const struct verbs_range range = { data, bytes, true, TRANSPORT_MEMORY_DMABUF, fd, offset };
+	const struct verbs_range range = { data, bytes, true, TRANSPORT_MEMORY_DMABUF, fd, offset, false };
 
 	if (memory == TRANSPORT_MEMORY_HOST)
 		return -EOPNOTSUPP;

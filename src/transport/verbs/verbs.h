@@ -11,8 +11,9 @@
  * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loopback.c).
  *
  * Life: handshake.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
- * pairs, completion.c hands on what came, failover.c what happens when one fails, control.c the frames, connection.c what is common. progress.c calls them
- * all, service.c is the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
+ * pairs, completion.c hands on what came, failover.c what happens when one fails, reserve.c what stands by, control.c the
+ * frames, connection.c what is common. progress.c calls them all, service.c is the one thread, which ends what nobody
+ * finishes and looks at connections that nobody else looks at.
  *
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
  * it), then the TCP transport's own and that of the paths. The service thread only tries a connection's.
@@ -89,8 +90,8 @@ struct verbs_rail {
 	unsigned events;            /* taken from the channel and not acknowledged */
 	struct verbs_memory *block; /* of the connection's own memory */
 	struct verbs_loop loop;
-	bool unflushed; /* it has written what no read has followed yet */
-	bool told_down; /* its port, to the peer */
+	bool unflushed;       /* it has written what no read has followed yet */
+	bool used, told_down; /* something may complete there; its port is down, and the peer was told */
 };
 
 enum verbs_queue_state {
@@ -138,7 +139,7 @@ struct verbs_queue {
 	uint64_t path_asked_ns;           /* when it was last asked whether its path may be tried */
 	uint64_t waits_since_ns;          /* its oldest item, which is this one: it must be delivered or fail in time */
 	uint64_t waits_for;
-	bool build_asked;
+	bool build_asked, spare;
 };
 
 /* ---- descriptors ---- */
@@ -317,10 +318,11 @@ struct verbs_connection {
 	uint64_t progressed_ns;
 	unsigned ready; /* counts what came */
 	enum verbs_role role;
-	int error;     /* 0, or what every call returns from now on */
-	char why[256]; /* the same in words */
-	bool peer_closed;
+	int error;                     /* 0, or what every call returns from now on */
+	char why[256];                 /* the same in words */
+	bool peer_closed, reserve_off; /* the reserve has refused something */
 	unsigned rail_count, queue_count, live_count;
+	unsigned own_rail_count, own_queue_count; /* the device's; behind them the reserve and the spare (reserve.h) */
 	struct verbs_rail rails[VERBS_WIRE_RAILS_MAX];
 	struct verbs_queue queues[VERBS_WIRE_QUEUES_MAX];
 	struct verbs_wire_hello peer;                /* what it said at first */
@@ -524,6 +526,8 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 
 /* control.c */
 #define VERBS_TOO_LONG "a message was longer than the receive that it matched"
+/* From now on every call gives this error, which is returned; the first one counts. */
+int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why);
 /* The end, and why: a message was longer than the receive that it matched. */
 int verbs_control_truncated(struct verbs_connection *connection);
 int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
@@ -560,8 +564,6 @@ void verbs_connection_start(struct verbs_connection *connection, struct transpor
 void verbs_connection_end(struct verbs_connection *connection);
 
 /* request.c */
-/* From now on every call gives this error, which is returned; the first one counts. */
-int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why);
 /* What was registered for it alone: no queue uses it any more. */
 void verbs_request_release(struct verbs_request *request);
 /* Of any that is not done. */

@@ -120,7 +120,9 @@ static int hello_codec(struct codec *codec, enum verbs_frame_type type, struct v
 	CODEC_NUMBER(codec, hello->queue_count, 1);
 	codec_check(codec, hello->rail_count && hello->rail_count <= VERBS_WIRE_RAILS_MAX);
 	codec_check(codec, hello->queue_count && hello->queue_count <= VERBS_WIRE_QUEUES_MAX);
-	codec_reserved(codec, 2);
+	CODEC_NUMBER(codec, hello->own_count, 1);
+	codec_check(codec, hello->own_count && hello->own_count <= hello->rail_count);
+	codec_reserved(codec, 1);
 	CODEC_NUMBER(codec, hello->ring_address, 8);
 	CODEC_NUMBER(codec, hello->window_address, 8);
 	CODEC_NUMBER(codec, hello->window_bytes, 4);
@@ -136,7 +138,7 @@ static int hello_codec(struct codec *codec, enum verbs_frame_type type, struct v
 	}
 	for (unsigned i = 0; i < hello->queue_count && i < VERBS_WIRE_QUEUES_MAX; i++) {
 		queue_codec(codec, &hello->queues[i]);
-		codec_check(codec, hello->queues[i].rail < hello->rail_count);
+		codec_check(codec, hello->queues[i].rail < hello->own_count);
 		codec_check(codec, hello->queues[i].number || type == VERBS_FRAME_WELCOME);
 	}
 	return codec->error;
@@ -170,7 +172,9 @@ static int frame_codec(struct codec *codec, struct verbs_wire_frame *frame)
 {
 	CODEC_NUMBER(codec, frame->queue, 1);
 	codec_check(codec, frame->queue < VERBS_WIRE_QUEUES_MAX);
-	codec_reserved(codec, 3);
+	CODEC_NUMBER(codec, frame->there, 1);
+	codec_check(codec, frame->there < VERBS_WIRE_RAILS_MAX);
+	codec_reserved(codec, 2);
 	CODEC_NUMBER(codec, frame->epoch, 4);
 	CODEC_NUMBER(codec, frame->count, 4);
 	queue_codec(codec, &frame->made);

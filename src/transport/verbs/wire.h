@@ -17,7 +17,7 @@
 
 enum {
 	/* 2: PIECE, and receives with address 0; 3: pieces have places of their own; 4: SLOTS are credit, too;
-	 * 5: counts begin at VERBS_WIRE_FIRST_COUNT; 6: the control connection's, PORT, and proofs */
+	 * 5: counts begin at VERBS_WIRE_FIRST_COUNT; 6: the control connection's, PORT, proofs, and a spare queue */
 	VERBS_WIRE_VERSION = 6,
 	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
 	VERBS_WIRE_QUEUES_MAX = 16,
@@ -61,7 +61,7 @@ enum verbs_frame_type {
 	VERBS_FRAME_WELCOME, /* accepting side: the same, but for the way back; queue number 0: it is not connected */
 	VERBS_FRAME_READY,   /* connecting side: its queue can be written to; at first all without STOPPED */
 	VERBS_FRAME_STOPPED, /* either: this queue is stopped here for good; count: notices that came over it (32 bits) */
-	VERBS_FRAME_BUILD,   /* connecting side: a new queue in place of a stopped one */
+	VERBS_FRAME_BUILD,   /* connecting side: a new queue in place of a stopped one, to rail `there` of the other side */
 	VERBS_FRAME_BUILT,   /* accepting side: so is ours; number 0: it could not be made */
 	VERBS_FRAME_PORT,      /* either: made.rail's port is down, with a count of 0, or up again, with 1 */
 	VERBS_FRAME_TRUNCATED, /* either: a message was longer than the receive that it matched: the connection is over */
@@ -84,6 +84,7 @@ struct verbs_wire_rail {
 
 struct verbs_wire_hello {
 	unsigned rail_count, queue_count;
+	unsigned own_count; /* of the rails: the device's; the others stand by, and no queue begins there */
 	struct verbs_wire_rail rails[VERBS_WIRE_RAILS_MAX];
 	struct verbs_wire_queue queues[VERBS_WIRE_QUEUES_MAX];
 	uint64_t ring_address, window_address; /* window: of the accepting side alone */
@@ -95,7 +96,7 @@ struct verbs_wire_hello {
 
 struct verbs_wire_frame {
 	enum verbs_frame_type type;
-	uint8_t queue;
+	uint8_t queue, there;
 	uint32_t epoch, count;
 	struct verbs_wire_queue made;
 };

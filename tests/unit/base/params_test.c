@@ -120,7 +120,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 37);
+	assert_int_equal(params_count(), 38);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -216,6 +216,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		  { "256", "-2", "high" } },
 		{ "TRIBUTARY_SERVICE_LEVEL", { { "0", "0" }, { "15", "15" } }, { "16", "-1" } },
 		{ "TRIBUTARY_QPS", { { "1", "1" }, { "16", "16" } }, { "0", "17", "many" } },
+		{ "TRIBUTARY_RDMA_RESERVE", { { "1", "1" }, { "off", "0" } }, { "2", "auto" } },
 	};
 	char entry[128], text[PARAMS_STRING_BYTES];
 	struct param_info info;

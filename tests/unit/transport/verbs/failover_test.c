@@ -20,52 +20,6 @@
 
 #include "support/parallel.h"
 
-/* Something bad now and then; all of it arrives, once, in order. */
-static void survive(unsigned qps, bool join, void (*harm)(uint64_t *random), unsigned rounds)
-{
-	enum { HARMS = 12, HARM_MS = 5 };
-	uint64_t failed_queues = 0;
-
-	for (unsigned round = 0; round < rounds; round++) {
-		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
-		uint64_t random = runtime_seed() + round;
-		struct fake_verbs_counts counts;
-		uint64_t harm_ns = runtime_deadline_ns(HARM_MS);
-		unsigned harms = 0;
-		struct verbs_link_harness harness;
-		struct verbs_run run;
-
-		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .lazy = round % 2 }, qps,
-					join);
-		verbs_run_begin(&run, &harness, runtime_seed() + round);
-		while (run.done != 3) {
-			unsigned at = (unsigned)random_below(&random, 2);
-			int r = verbs_run_step(&run, at);
-
-			if (r < 0)
-				fail_msg("round %u, the %s: %d", round, at ? "receiver" : "sender", r);
-			if (harms < HARMS && runtime_past(harm_ns)) {
-				harms++;
-				harm(&random);
-				harm_ns = runtime_deadline_ns(HARM_MS);
-			} else if (harms == HARMS && runtime_past(harm_ns)) {
-				harms++;
-				for (unsigned i = 0; i < 2; i++) {
-					fake_verbs_unreached(i, UINT_MAX, 0);
-					fake_verbs_port(i, true);
-				}
-			}
-			assert_false(runtime_past(deadline_ns));
-		}
-		fake_verbs_counts(&counts);
-		failed_queues += counts.failed_queues;
-		verbs_run_end(&run);
-		verbs_link_harness_close(&harness);
-	}
-	print_message("%u rounds, %u queues failed\n", rounds, (unsigned)failed_queues);
-	assert_true(failed_queues > rounds / 2);
-}
-
 static void lose_one(uint64_t *random)
 {
 	fake_verbs_lose((unsigned)random_below(random, 2),
@@ -98,31 +52,31 @@ static void ports_go_down_and_up(uint64_t *random)
 static void a_lone_queue_that_fails_is_built_anew(void **state)
 {
 	(void)state;
-	survive(1, false, verbs_link_harness_lose_one_of_the_first, runtime_long() ? 60 : 12);
+	verbs_survive(1, false, verbs_link_harness_lose_one_of_the_first, runtime_long() ? 60 : 12);
 }
 
 static void queues_that_fail_leave_their_bytes_to_others(void **state)
 {
 	(void)state;
-	survive(4, false, verbs_link_harness_lose_one_of_the_first, runtime_long() ? 60 : 12);
+	verbs_survive(4, false, verbs_link_harness_lose_one_of_the_first, runtime_long() ? 60 : 12);
 }
 
 static void two_rails_lose_no_byte(void **state)
 {
 	(void)state;
-	survive(2, true, lose_one, runtime_long() ? 60 : 12);
+	verbs_survive(2, true, lose_one, runtime_long() ? 60 : 12);
 }
 
 static void a_path_may_come_and_go(void **state)
 {
 	(void)state;
-	survive(1, true, break_or_mend_a_path, runtime_long() ? 50 : 6);
+	verbs_survive(1, true, break_or_mend_a_path, runtime_long() ? 50 : 6);
 }
 
 static void a_port_that_goes_down_moves_its_traffic(void **state)
 {
 	(void)state;
-	survive(1, true, ports_go_down_and_up, runtime_long() ? 50 : 6);
+	verbs_survive(1, true, ports_go_down_and_up, runtime_long() ? 50 : 6);
 }
 
 /* For as long as it takes to build queues again and again. */
@@ -251,7 +205,7 @@ static void a_connection_is_closed_while_it_connects(void **state)
 static void a_path_may_be_searched_for_in_vain(void **state)
 {
 	(void)state;
-	survive(2, true, break_reach_or_mend, runtime_long() ? 50 : 6);
+	verbs_survive(2, true, break_reach_or_mend, runtime_long() ? 50 : 6);
 }
 
 static void no_queue_is_built_where_a_port_is_down(void **state)

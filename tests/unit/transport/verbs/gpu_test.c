@@ -221,13 +221,15 @@ static int receive_step(struct end *end, uint64_t seed)
 	return r;
 }
 
-enum harm { NO_HARM, LOSSES, MANY_LOSSES, PORTS };
+enum harm { NO_HARM, LOSSES, MANY_LOSSES, PORTS, OWN_PORT };
 
 static void do_harm(enum harm harm, uint64_t *random)
 {
 	unsigned device = (unsigned)random_below(random, 2);
 
-	if (harm != PORTS) {
+	if (harm == OWN_PORT) {
+		fake_verbs_port(0, false);
+	} else if (harm != PORTS) {
 		fake_verbs_lose(device, (enum fake_verbs_loss)random_below(random, FAKE_VERBS_REFUSED));
 	} else {
 		fake_verbs_port(device, false);
@@ -312,7 +314,7 @@ static void survive(enum harm harm)
 	     round++) {
 		verbs_link_harness_open(&harness,
 					(struct fake_verbs_options){ .devices = 2, .dmabuf = true, .lazy = round % 2 },
-					2, true);
+					2, harm != OWN_PORT);
 		run(&harness, round & 1, true, false, harm);
 		fake_verbs_counts(&counts);
 		failed += counts.failed_queues;
@@ -339,6 +341,13 @@ static void a_port_that_goes_down_stops_no_message(void **state)
 {
 	(void)state;
 	survive(PORTS);
+}
+
+/* With one port alone, another card, which stands by, writes into the GPU. */
+static void a_reserve_writes_into_memory_of_gpus(void **state)
+{
+	(void)state;
+	survive(OWN_PORT);
 }
 
 /* One end is a GPU's, and the other's memory cannot be registered; a message whose receive comes last holds up none. */
@@ -506,6 +515,7 @@ int main(void)
 		cmocka_unit_test(loops_that_fail_are_made_anew),
 		cmocka_unit_test(many_failures_are_survived),
 		cmocka_unit_test(a_port_that_goes_down_stops_no_message),
+		cmocka_unit_test(a_reserve_writes_into_memory_of_gpus),
 		cmocka_unit_test(what_is_copied_reaches_a_gpu_as_well),
 		cmocka_unit_test(what_is_copied_comes_out_of_a_gpu_as_well),
 		cmocka_unit_test(a_flush_is_a_read_only_where_something_was_written),

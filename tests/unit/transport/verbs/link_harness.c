@@ -5,6 +5,7 @@
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,4 +140,49 @@ void verbs_run_end(struct verbs_run *run)
 	traffic_end_fini(&run->ends[1]);
 	traffic_plan_fini(&run->plan);
 	free(run->ends);
+}
+
+void verbs_survive(unsigned qps, bool join, void (*harm)(uint64_t *random), unsigned rounds)
+{
+	enum { HARMS = 12, HARM_MS = 5 };
+	uint64_t failed_queues = 0;
+
+	for (unsigned round = 0; round < rounds; round++) {
+		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+		uint64_t random = runtime_seed() + round;
+		struct fake_verbs_counts counts;
+		uint64_t harm_ns = runtime_deadline_ns(HARM_MS);
+		unsigned harms = 0;
+		struct verbs_link_harness harness;
+		struct verbs_run run;
+
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .lazy = round % 2 }, qps,
+					join);
+		verbs_run_begin(&run, &harness, runtime_seed() + round);
+		while (run.done != 3) {
+			unsigned at = (unsigned)random_below(&random, 2);
+			int r = verbs_run_step(&run, at);
+
+			if (r < 0)
+				fail_msg("round %u, the %s: %d", round, at ? "receiver" : "sender", r);
+			if (harms < HARMS && runtime_past(harm_ns)) {
+				harms++;
+				harm(&random);
+				harm_ns = runtime_deadline_ns(HARM_MS);
+			} else if (harms == HARMS && runtime_past(harm_ns)) {
+				harms++;
+				for (unsigned i = 0; i < 2; i++) {
+					fake_verbs_unreached(i, UINT_MAX, 0);
+					fake_verbs_port(i, true);
+				}
+			}
+			assert_false(runtime_past(deadline_ns));
+		}
+		fake_verbs_counts(&counts);
+		failed_queues += counts.failed_queues;
+		verbs_run_end(&run);
+		verbs_link_harness_close(&harness);
+	}
+	print_message("%u rounds, %u queues failed\n", rounds, (unsigned)failed_queues);
+	assert_true(failed_queues > rounds / 2);
 }

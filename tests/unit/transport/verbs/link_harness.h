@@ -41,5 +41,7 @@ void verbs_run_begin(struct verbs_run *run, struct verbs_link_harness *harness, 
 /* A step of one end (0: the sender); 0, or its error. */
 int verbs_run_step(struct verbs_run *run, unsigned at);
 void verbs_run_end(struct verbs_run *run);
+/* Such traffic, a connection each round, with something bad now and then, after which queues fail: all of it arrives. */
+void verbs_survive(unsigned qps, bool join, void (*harm)(uint64_t *random), unsigned rounds);
 
 #endif

@@ -67,7 +67,9 @@ static void a_handle_of_another_version_is_not_dialled(void **state)
 /* One that dialled all the same is turned away, and the accepting side says why. */
 static void a_hello_of_another_version_is_turned_away(void **state)
 {
-	const struct verbs_wire_hello hello = { .rail_count = 1, .queue_count = 1, .queues = { { .number = 1 } } };
+	const struct verbs_wire_hello hello = {
+		.rail_count = 1, .own_count = 1, .queue_count = 1, .queues = { { .number = 1 } }
+	};
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
 	struct transport_connection *dialled = NULL, *accepted = NULL;
 	struct transport_request *request = NULL;

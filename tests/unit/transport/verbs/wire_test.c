@@ -13,7 +13,8 @@
 
 static struct verbs_wire_hello some_hello(void)
 {
-	struct verbs_wire_hello hello = { .rail_count = 2,
+	struct verbs_wire_hello hello = { .rail_count = 3,
+					  .own_count = 2,
 					  .queue_count = 3,
 					  .ring_address = 0x123456789abcdef0,
 					  .window_address = 0xfedcba9876543210,
@@ -21,11 +22,11 @@ static struct verbs_wire_hello some_hello(void)
 					  .host_id = 77,
 					  .host = "node7" };
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		hello.rails[i] = (struct verbs_wire_rail){ .gid = { 1, 2, 3 },
 							   .lid = (uint16_t)(9 + i),
 							   .mtu = (uint8_t)(3 + i),
-							   .ethernet = i,
+							   .ethernet = i == 1,
 							   .rkey = 0x80000001U + i };
 	}
 	for (unsigned i = 0; i < 3; i++)
@@ -51,19 +52,23 @@ static void a_hello_comes_back_as_it_was(void **state)
 
 static void what_a_hello_must_not_say_is_refused(void **state)
 {
-	struct verbs_wire_hello bad[7], back;
+	struct verbs_wire_hello bad[9], back;
 	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 
 	(void)state;
-	for (unsigned i = 0; i < 7; i++)
+	for (unsigned i = 0; i < 9; i++)
 		bad[i] = some_hello();
 	bad[0].rail_count = 0;
 	bad[1].queue_count = 0;
-	bad[2].queues[2].rail = 2; /* there are two */
+	bad[2].queues[2].rail = 2; /* that one stands by */
 	bad[3].rails[1].mtu = 6;
 	bad[4].rails[0].mtu = 0;
 	bad[5].queues[0].number = 0;
-	for (unsigned i = 0; i < 6; i++) {
+	bad[7].own_count = 0;
+	bad[8].own_count = 4;
+	for (unsigned i = 0; i < 9; i++) {
+		if (i == 6)
+			continue;
 		verbs_wire_put_hello(VERBS_FRAME_HELLO, &bad[i], bytes);
 		assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_HELLO, &back), -EBADMSG);
 	}
@@ -81,9 +86,12 @@ static void what_a_hello_must_not_say_is_refused(void **state)
 
 static void every_damaged_byte_of_a_frame_is_noticed(void **state)
 {
-	const struct verbs_wire_frame frame = {
-		.type = VERBS_FRAME_BUILD, .queue = 3, .epoch = 0x01020304, .count = 0xfffffff0, .made = { 5, 6, 1 }
-	};
+	const struct verbs_wire_frame frame = { .type = VERBS_FRAME_BUILD,
+						.queue = 3,
+						.epoch = 0x01020304,
+						.count = 0xfffffff0,
+						.made = { 5, 6, 1 },
+						.there = 7 };
 	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 	struct verbs_wire_frame back;
 
@@ -93,6 +101,7 @@ static void every_damaged_byte_of_a_frame_is_noticed(void **state)
 	assert_int_equal(verbs_wire_get_frame(bytes, &back), 0);
 	assert_int_equal(back.type, frame.type);
 	assert_int_equal(back.queue, 3);
+	assert_int_equal(back.there, 7);
 	assert_int_equal(back.epoch, frame.epoch);
 	assert_int_equal(back.count, frame.count);
 	assert_int_equal(back.made.number, 5);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands by for the rails of a device. A connection has two things more than those:
+ *
+ * - the reserve: a port of another card of this host, in its last rail. All memory is registered with it from the beginning:
+ *   when a cable is pulled the peer has the keys of the receives that are posted, and NCCL has closed the descriptors by which
+ *   memory of GPUs could be registered. It carries nothing, and is no part of the device's speed.
+ * - the spare: a queue without a queue pair. When no other queue is live it is built, by the connecting side, over whichever
+ *   two rails have ports that are up; it is stopped when another one is live again.
+ *
+ * Under the connection's lock.
+ */
+#ifndef TRIBUTARY_TRANSPORT_VERBS_RESERVE_H
+#define TRIBUTARY_TRANSPORT_VERBS_RESERVE_H
+
+#include "base/clock.h"
+#include "transport/verbs/verbs.h"
+
+/* The port that stands by for this device: one that is up, then the fastest, then the next one. NULL: none. */
+struct verbs_port *verbs_reserve_port(struct verbs_transport *transport, const struct transport_device *device);
+/* It refuses what the device's own take, with this error: it carries nothing of this connection any more. */
+void verbs_reserve_off(struct verbs_connection *connection, int error);
+static inline bool verbs_reserve_has(const struct verbs_connection *connection, unsigned rail)
+{
+	return rail >= connection->own_rail_count;
+}
+
+/* The peer has said so, not too long ago: then it is tried all the same. */
+#define VERBS_PEER_DOWN_NS (60 * NS_PER_S)
+static inline bool verbs_peer_is_down(const struct verbs_connection *connection, unsigned rail, uint64_t now_ns)
+{
+	const uint64_t down_ns = connection->peer_down_ns[rail];
+
+	return down_ns && clock_elapsed_ns(down_ns, now_ns) < VERBS_PEER_DOWN_NS;
+}
+
+/* Whether there are two rails for the spare. */
+bool verbs_spare_has_way(const struct verbs_connection *connection, uint64_t now_ns);
+/* Gives the spare two rails that may be tried now: those that were tried longest ago, then those of the nearest addresses. */
+bool verbs_spare_choose(struct verbs_connection *connection, struct verbs_queue *spare, uint64_t now_ns);
+/* Another queue is live, in both directions. */
+bool verbs_spare_is_over(const struct verbs_connection *connection);
+
+#endif
