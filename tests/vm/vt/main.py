@@ -13,7 +13,7 @@ def arguments():
     sub = p.add_subparsers(dest="verb", required=True, metavar="VERB")
     r = sub.add_parser("run", help="run a command in a VM: vm run [OPTIONS] -- COMMAND …")
     r.add_argument("--hosts", type=int, default=1, choices=(1, 2), help="VMs that are joined by cables (1)")
-    r.add_argument("--rails", type=int, choices=(0, 1, 2), help="with two hosts 1 or 2 (1), with one host 0 or 2 (0)")
+    r.add_argument("--rails", type=int, choices=(0, 1, 2, 3), help="with two hosts 1 to 3 (1), with one host 0 or 2 (0)")
     r.add_argument("--machine", default="plain", choices=sorted(machine.MACHINES), help="tree: PCIe switches, two nodes")
     r.add_argument("--timeout", type=float, default=120, metavar="S", help="for the command, without the boot (120)")
     r.add_argument("--env", action="append", default=[], metavar="K=V", help="one more environment variable")
@@ -32,8 +32,8 @@ def complete(options):
     """Fills in what was left out; complains of what does not go together."""
     if options.rails is None:
         options.rails = options.hosts - 1
-    if options.rails == (1 if options.hosts == 1 else 0):
-        fail("one host has 0 or 2 rails, two hosts have 1 or 2")
+    if options.rails in ((1, 3) if options.hosts == 1 else (0,)):
+        fail("one host has 0 or 2 rails, two hosts have 1 to 3")
     if options.machine != "plain" and (options.hosts > 1 or options.rails):
         fail("the machine '%s' is for one host without rails" % options.machine)
     if not options.command:
