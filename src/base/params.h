@@ -62,8 +62,8 @@ struct params {
 	char hca[PARAMS_STRING_BYTES];        /* TRIBUTARY_HCA, else NCCL_IB_HCA, else "" (all) */
 	int gid_index;                        /* TRIBUTARY_GID_INDEX, else NCCL_IB_GID_INDEX; -1: choose */
 	int traffic_class;                    /* TRIBUTARY_TRAFFIC_CLASS, else NCCL_IB_TC; -1: none */
-	unsigned service_level;               /* TRIBUTARY_SERVICE_LEVEL, else NCCL_IB_SL */
-	unsigned qps;                         /* TRIBUTARY_QPS: queue pairs a rail */
+	int service_level;                    /* TRIBUTARY_SERVICE_LEVEL, else NCCL_IB_SL; -1: the traffic class's */
+	unsigned qps;                         /* TRIBUTARY_QPS, else NCCL_IB_QPS_PER_CONNECTION: queue pairs a rail */
 	bool rdma_reserve;                    /* TRIBUTARY_RDMA_RESERVE */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];

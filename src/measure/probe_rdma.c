@@ -180,9 +180,12 @@ static int queue_open(const struct verbs_api *api, const struct verbs_port *port
 static int connect_to(const struct rdma_probe *rdma, const struct verbs_port *port, struct ibv_qp *qp,
 		      const struct verbs_port *peer_port, const struct ibv_qp *peer, struct diag *diag)
 {
-	const struct verbs_pair_options options = { .timeout_ns = TIMEOUT_NS,
-						    .service_level = (int)rdma->params.service_level,
-						    .traffic_class = rdma->params.traffic_class };
+	const struct params *params = &rdma->params;
+	const struct verbs_pair_options options = {
+		.timeout_ns = TIMEOUT_NS,
+		.service_level = params->service_level > 0 ? (uint8_t)params->service_level : 0,
+		.traffic_class = params->traffic_class > 0 ? (uint8_t)params->traffic_class : 0,
+	};
 	const struct verbs_wire_queue to = { .number = peer->qp_num };
 	struct verbs_wire_rail at;
 	int r;

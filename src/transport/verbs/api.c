@@ -50,6 +50,7 @@ static const struct {
 	SYMBOL(query_device, "1.1", true),
 	SYMBOL(query_port, "1.1", true),
 	SYMBOL(query_gid, "1.1", true),
+	SYMBOL(query_pkey, "1.1", true),
 	SYMBOL(alloc_pd, "1.1", true),
 	SYMBOL(dealloc_pd, "1.1", true),
 	SYMBOL(reg_mr, "1.1", true),

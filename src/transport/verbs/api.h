@@ -26,6 +26,7 @@ struct verbs_api {
 	/* The caller zeroes *ret: older libraries write the first part of it alone. */
 	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *ret);
 	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *ret);
+	int (*query_pkey)(struct ibv_context *context, uint8_t port, int index, uint16_t *ret); /* big-endian */
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *data, size_t bytes, int access);

@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { SCRATCH_BYTES = 64 };
+enum { SCRATCH_BYTES = 64, SERVICE_LEVELS = 15 };
 
 /* ---- making ---- */
 
@@ -164,6 +164,16 @@ size_t verbs_eager_most(const struct verbs_transport *transport)
 	return min_u64(transport->params->eager_bytes, VERBS_WINDOW_BYTES / 4);
 }
 
+/* The sender's, for both ends: what the user has set, or what NCCL wants for the communicator. */
+static void choose_class(struct verbs_connection *connection, int traffic_class)
+{
+	const struct params *params = connection->transport->params;
+	const int wanted = traffic_class >= 0 ? traffic_class : 0;
+
+	connection->traffic_class = (uint8_t)(params->traffic_class >= 0 ? params->traffic_class : wanted);
+	connection->service_level = (params->service_level >= 0 ? params->service_level : wanted) & SERVICE_LEVELS;
+}
+
 int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
 			 unsigned queues, struct verbs_connection **ret)
 {
@@ -176,16 +186,17 @@ int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role
 	pthread_mutex_init(&connection->lock, NULL); /* a plain mutex: glibc's cannot fail */
 	connection->transport = transport;
 	connection->role = role;
-	connection->traffic_class = traffic_class;
 	connection->settled = true;
 	TAILQ_INIT(&connection->open);
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES; i++)
 		connection->requests[i].connection = connection;
 	begin_to_count(connection);
-	if (role == VERBS_SENDER)
+	if (role == VERBS_SENDER) {
 		connection->s.eager_bytes = verbs_eager_most(transport);
-	else
+		choose_class(connection, traffic_class);
+	} else {
 		connection->r.pace = from->pace;
+	}
 	r = make_block(connection);
 	if (r == 0)
 		r = make_rails(connection, from, queues);
@@ -224,6 +235,8 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 		ret->window_address = (uintptr_t)connection->r.window;
 		ret->window_bytes = VERBS_PLACES_BYTES;
 	}
+	ret->service_level = connection->service_level;
+	ret->traffic_class = connection->traffic_class;
 	ret->host_id = connection->transport->host_id;
 	memcpy(ret->host, connection->transport->host, sizeof(ret->host));
 }
@@ -265,6 +278,12 @@ int verbs_connection_take_hello(struct verbs_connection *connection, const struc
 	    (connection->role == VERBS_SENDER && hello->window_bytes != VERBS_PLACES_BYTES))
 		return -EREMOTEIO;
 	connection->peer = *hello;
+	if (connection->role == VERBS_RECEIVER) {
+		const int own = connection->transport->cards.fabric.receivers_class;
+
+		connection->service_level = hello->service_level & SERVICE_LEVELS;
+		connection->traffic_class = own >= 0 ? (uint8_t)own : hello->traffic_class;
+	}
 	while (connection->queue_count > hello->queue_count)
 		verbs_queue_destroy(connection, &connection->queues[--connection->queue_count]);
 	for (unsigned i = 0; i < connection->queue_count; i++) {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROBE_BYTES = 4096 };
+enum { PROBE_BYTES = 4096, FULL_MEMBER = 0x8000 };
 #define BPS_OF_100_MBIT UINT64_C(12500000)
 
 /* Gigabits per second in tenths, of one lane, by the bit that the port shows. */
@@ -40,18 +40,33 @@ static uint64_t speed_of(const struct ibv_port_attr *attr)
 
 /* ---- addresses ---- */
 
+/* As NCCL: a row with an address that leads across subnets (a FLID), if there is one. */
+static int row_of_infiniband(const struct verbs_port *port, const struct ibv_port_attr *attr)
+{
+	const int row = port->card->fabric->flid_gid_index;
+	union ibv_gid gid;
+
+	return row < attr->gid_tbl_len &&
+			       port->card->api->query_gid(port->card->context, port->number, row, &gid) == 0 &&
+			       verbs_facts_gid_flid(gid.raw)
+		       ? row
+		       : 0;
+}
+
 /* The row to use, or -1. */
 static int choose_gid(const struct verbs_api *api, const char *root, const struct params *params,
 		      const struct verbs_port *port, const struct ibv_port_attr *attr)
 {
 	int rows = attr->gid_tbl_len < VERBS_GIDS_LOOKED_AT ? attr->gid_tbl_len : VERBS_GIDS_LOOKED_AT;
+	struct verbs_address_wish wish = port->card->fabric->wish;
 	int best = -1;
 	unsigned best_worth = 0;
 
+	if (!port->ethernet) /* a row that was chosen is one of RoCE */
+		return row_of_infiniband(port, attr);
 	if (params->gid_index >= 0)
 		return params->gid_index < attr->gid_tbl_len ? params->gid_index : -1;
-	if (!port->ethernet)
-		return 0;
+	wish.ipv6 |= params->family == FAMILY_IPV6;
 	for (int i = 0; i < rows; i++) {
 		char netdev[IFNAMSIZ];
 		union ibv_gid gid;
@@ -61,8 +76,7 @@ static int choose_gid(const struct verbs_api *api, const char *root, const struc
 			continue;
 		verbs_facts_netdev(root, port->card->name, port->number, (unsigned)i, netdev);
 		worth = verbs_facts_gid_worth(verbs_facts_gid_type(root, port->card->name, port->number, (unsigned)i),
-					      gid.raw, params->family == FAMILY_IPV6,
-					      tcp_interfaces_fit(params, netdev));
+					      gid.raw, &wish, tcp_interfaces_fit(params, netdev));
 		if (worth > best_worth) {
 			best_worth = worth;
 			best = i;
@@ -85,6 +99,26 @@ static bool take_gid(const struct verbs_api *api, const char *root, const struct
 	memcpy(port->gid, gid.raw, sizeof(port->gid));
 	if (port->ethernet)
 		verbs_facts_netdev(root, port->card->name, port->number, port->gid_index, port->netdev);
+	return true;
+}
+
+static bool take_pkey(struct verbs_port *port, const struct ibv_port_attr *attr, struct diag *diag)
+{
+	const struct verbs_card *card = port->card;
+	const int index = card->fabric->pkey_index;
+	uint16_t key = 0;
+
+	if (index >= attr->pkey_tbl_len) {
+		diag_set(diag, 0, 0, "port %u of RDMA device %s has %u partition keys (NCCL_IB_PKEY=%d)", port->number,
+			 card->name, attr->pkey_tbl_len, index);
+		return false;
+	}
+	port->pkey_index = (uint16_t)index;
+	if (card->api->query_pkey(card->context, port->number, index, &key) == 0 && !(be16toh(key) & FULL_MEMBER))
+		log_info(
+			LOG_INIT,
+			"port %u of RDMA device %s is a limited member of partition %#x, and reaches full members alone",
+			port->number, card->name, be16toh(key));
 	return true;
 }
 
@@ -120,6 +154,9 @@ static bool port_fill(const struct verbs_api *api, const char *root, const struc
 			 params_origin_of(params, "TRIBUTARY_GID_INDEX"));
 		return false;
 	}
+	if (!take_pkey(port, &attr, diag))
+		return false;
+	port->needs_grh = attr.flags & IBV_QPF_GRH_REQUIRED;
 	if (card->attr.phys_port_cnt > 1)
 		snprintf(port->name, sizeof(port->name), "%s:%u", card->name, number);
 	else
@@ -171,7 +208,8 @@ static unsigned memory_of(const struct verbs_card *card, const char *root)
 	return memory;
 }
 
-static int card_open(const struct verbs_api *api, const char *root, struct ibv_device *device, struct verbs_card **ret)
+static int card_open(const struct verbs_api *api, const char *root, struct ibv_device *device,
+		     const struct verbs_fabric *fabric, struct verbs_card **ret)
 {
 	struct verbs_card *card = sys_zalloc(sizeof(*card));
 	int flags, r = -ENOMEM;
@@ -181,6 +219,7 @@ static int card_open(const struct verbs_api *api, const char *root, struct ibv_d
 	pthread_mutex_init(&card->lock, NULL);
 	card->api = api;
 	card->root = root;
+	card->fabric = fabric;
 	snprintf(card->name, sizeof(card->name), "%s", api->get_device_name(device));
 	errno = 0;
 	card->context = api->open_device(device);
@@ -234,7 +273,7 @@ static int add_card(const struct verbs_api *api, const char *root, const struct 
 		diag_set(diag, 0, 0, "RDMA device %s is neither InfiniBand nor RoCE", api->get_device_name(device));
 		return 0;
 	}
-	r = card_open(api, root, device, &card);
+	r = card_open(api, root, device, &devices->fabric, &card);
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0 || !card) {
@@ -246,8 +285,12 @@ static int add_card(const struct verbs_api *api, const char *root, const struct 
 		return 0;
 	}
 	for (unsigned number = 1; number <= card->attr.phys_port_cnt && number <= VERBS_CARD_PORTS_MAX; number++)
-		if (devices->port_count < VERBS_PORTS_MAX && parse_list_wants(params->hca, card->name, number) &&
-		    port_fill(api, root, params, card, (uint8_t)number, &devices->ports[devices->port_count], diag))
+		if (!parse_list_wants(params->hca, card->name, number))
+			continue;
+		else if (devices->port_count == VERBS_PORTS_MAX)
+			devices->left_out++;
+		else if (port_fill(api, root, params, card, (uint8_t)number, &devices->ports[devices->port_count],
+				   diag))
 			devices->port_count++;
 	if (devices->port_count == before)
 		card_close(card);
@@ -263,12 +306,20 @@ int verbs_devices_open(const struct verbs_api *api, const char *root, const stru
 	int count = 0, r = 0;
 
 	memset(ret, 0, sizeof(*ret));
+	verbs_fabric_load(&ret->fabric);
 	diag_set(diag, 0, 0, "this host has no RDMA device");
 	list = api->get_device_list(&count);
-	for (int i = 0; list && i < count && r == 0 && ret->card_count < VERBS_CARDS_MAX; i++)
-		r = add_card(api, root, params, list[i], ret, diag);
+	for (int i = 0; list && i < count && r == 0; i++)
+		if (ret->card_count < VERBS_CARDS_MAX && ret->port_count < VERBS_PORTS_MAX)
+			r = add_card(api, root, params, list[i], ret, diag);
+		else
+			ret->left_out += card_is_wanted(params, api->get_device_name(list[i]));
 	if (list)
 		api->free_device_list(list);
+	if (ret->left_out)
+		log_info(LOG_INIT,
+			 "RDMA: the first %u ports are used, and %u devices or ports left out (TRIBUTARY_HCA)",
+			 ret->port_count, ret->left_out);
 	if (r < 0)
 		verbs_devices_close(ret);
 	return r;

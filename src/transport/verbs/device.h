@@ -19,7 +19,7 @@
 struct diag;
 struct params;
 
-enum { VERBS_CARDS_MAX = 16, VERBS_PORTS_MAX = 32, VERBS_CARD_PORTS_MAX = 8, VERBS_NAME_BYTES = 72 };
+enum { VERBS_CARDS_MAX = 32, VERBS_PORTS_MAX = 32, VERBS_CARD_PORTS_MAX = 8, VERBS_NAME_BYTES = 72 };
 
 /* A range of pages, registered once for all who want it. */
 struct verbs_memory {
@@ -35,6 +35,7 @@ struct verbs_memory {
 struct verbs_card {
 	const struct verbs_api *api;
 	const char *root; /* of sysfs; the caller's */
+	const struct verbs_fabric *fabric;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	char name[64];
@@ -58,6 +59,8 @@ struct verbs_port {
 	struct verbs_place place;
 	int rail, plane; /* as the user gave them, "mlx5_0:1:RAIL:PLANE"; or -1 */
 	uint64_t guid, speed_Bps;
+	uint16_t pkey_index;
+	bool needs_grh; /* InfiniBand: packets carry whole addresses, within the subnet, too */
 	enum ibv_mtu mtu;
 	_Atomic uint16_t lid;
 	_Atomic uint8_t gid_index;
@@ -66,10 +69,12 @@ struct verbs_port {
 };
 
 struct verbs_devices {
+	struct verbs_fabric fabric;
 	struct verbs_card *cards[VERBS_CARDS_MAX];
 	unsigned card_count;
 	struct verbs_port ports[VERBS_PORTS_MAX];
 	unsigned port_count;
+	unsigned left_out;   /* devices and ports beyond these */
 	atomic_flag listens; /* a thread is in verbs_devices_listen() */
 };
 

@@ -155,9 +155,19 @@ void verbs_facts_place(const char *root, const char *device, const char *netdev,
 	errno = saved_errno;
 }
 
-unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[static VERBS_GID_BYTES], bool ipv6,
-			       bool fits)
+unsigned verbs_facts_gid_alike(const uint8_t a[static VERBS_GID_BYTES], const uint8_t b[static VERBS_GID_BYTES])
 {
+	unsigned bits = 0;
+
+	while (bits < 8 * VERBS_GID_BYTES && !((a[bits / 8] ^ b[bits / 8]) >> (7 - bits % 8) & 1))
+		bits++;
+	return bits;
+}
+
+unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[static VERBS_GID_BYTES],
+			       const struct verbs_address_wish *wish, bool fits)
+{
+	const bool in_range = wish->range_bits && verbs_facts_gid_alike(gid, wish->range) >= wish->range_bits;
 	static const uint8_t none[VERBS_GID_BYTES], mapped[12] = { [10] = 0xff, [11] = 0xff };
 	unsigned worth;
 
@@ -166,8 +176,9 @@ unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[stati
 	if (gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80)
 		worth = 1;
 	else if (memcmp(gid, mapped, sizeof(mapped)) == 0)
-		worth = ipv6 ? 2 : 3;
+		worth = wish->ipv6 ? 2 : 3;
 	else
-		worth = ipv6 ? 3 : 2;
-	return worth + (fits ? 10 : 0) + (type == VERBS_GID_ROCE_V2 ? 20 : 0);
+		worth = wish->ipv6 ? 3 : 2;
+	return worth + (fits ? 10 : 0) + ((type == VERBS_GID_ROCE_V2) == (wish->version != 1) ? 20 : 0) +
+	       (in_range ? 40 : 0);
 }

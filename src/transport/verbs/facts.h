@@ -6,6 +6,8 @@
 #ifndef TRIBUTARY_TRANSPORT_VERBS_FACTS_H
 #define TRIBUTARY_TRANSPORT_VERBS_FACTS_H
 
+#include "transport/verbs/fabric.h"
+
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,12 +30,19 @@ struct verbs_place {
 void verbs_facts_place(const char *root, const char *device, const char *netdev, struct verbs_place *ret);
 
 /*
- * How good an address is: 0 cannot be used, more is better. RoCE: version 2 before 1, an IPv4 address before an IPv6 one
- * (after it when `ipv6` is wished), link-local last. Of one version those of an interface that TRIBUTARY_IF allows (`fits`)
- * come first, whatever they are: an untagged port and its VLANs share a table. All zeroes is no address.
+ * How good an address is: 0 cannot be used, more is better. RoCE: what is in the range that is wished, then the version, then
+ * those of an interface that TRIBUTARY_IF allows (`fits`; an untagged port and its VLANs share a table), then the family;
+ * link-local last. All zeroes is no address.
  */
-unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[static VERBS_GID_BYTES], bool ipv6,
-			       bool fits);
+unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[static VERBS_GID_BYTES],
+			       const struct verbs_address_wish *wish, bool fits);
+/* The part of an InfiniBand address by which routers find its port; 0: it has none. */
+static inline uint16_t verbs_facts_gid_flid(const uint8_t gid[static VERBS_GID_BYTES])
+{
+	return (uint16_t)(gid[4] << 8 | gid[5]);
+}
+/* How many bits two addresses begin with alike. */
+unsigned verbs_facts_gid_alike(const uint8_t a[static VERBS_GID_BYTES], const uint8_t b[static VERBS_GID_BYTES]);
 
 /* Whether the device is a card, not software (rxe): no module of a GPU's driver knows such a one. */
 bool verbs_facts_is_card(const char *root, const char *device);

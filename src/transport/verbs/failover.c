@@ -26,6 +26,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "transport/verbs/reserve.h"
 
 #include <errno.h>
@@ -217,6 +218,8 @@ static void build(struct verbs_connection *connection, struct verbs_queue *queue
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, queue);
 	int r;
 
+	if (queue->spare)
+		connection->way_tried_ns[queue->rail][queue->peer_rail] = now_ns;
 	queue->epoch++;
 	r = verbs_queue_create(connection, queue);
 	if (r < 0 && verbs_reserve_has(connection, queue->rail))
@@ -260,7 +263,9 @@ static void built_there(struct verbs_connection *connection, struct verbs_queue 
 		return; /* it has failed meanwhile, and STOPPED says so */
 	queue->build_asked = false;
 	if (!frame->made.number || frame->made.rail >= connection->peer.rail_count) {
-		if (!connection->peer_down_ns[queue->peer_rail])
+		if (connection->peer_down_ns[queue->peer_rail])
+			connection->peer_down_ns[queue->peer_rail] = clock_now_ns(); /* it still is */
+		else
 			verbs_queue_failed(connection, queue); /* there, most likely for the path */
 		rest(connection, queue);
 		return;
@@ -337,7 +342,8 @@ static void tell_ports(struct verbs_connection *connection)
 {
 	for (unsigned i = 0; i < connection->rail_count && !connection->error; i++) {
 		struct verbs_rail *rail = &connection->rails[i];
-		const bool down = verbs_port_is_down(rail->port);
+		const bool off = connection->reserve_off && verbs_reserve_has(connection, i);
+		const bool down = verbs_port_is_down(rail->port) || off;
 		const struct verbs_wire_frame frame = { .type = VERBS_FRAME_PORT,
 							.count = !down,
 							.made.rail = (uint8_t)i };
@@ -404,10 +410,11 @@ static bool is_without_cards(const struct verbs_connection *connection)
 	unsigned lost = 0;
 
 	for (unsigned i = 0; i < connection->rail_count; i++) {
-		if (!verbs_card_is_lost(connection->rails[i].port->card))
-			continue;
-		lost++;
-		writes_are_lost |= !verbs_reserve_has(connection, i) || connection->rails[i].unflushed;
+		const bool reserve = verbs_reserve_has(connection, i);
+		const bool is_lost = verbs_card_is_lost(connection->rails[i].port->card);
+
+		lost += is_lost || (reserve && connection->reserve_off);
+		writes_are_lost |= is_lost && (!reserve || connection->rails[i].unflushed);
 	}
 	return (gpu && writes_are_lost) || lost == connection->rail_count;
 }
@@ -432,10 +439,18 @@ static bool is_idle(const struct verbs_connection *connection)
 	return connection->live_count > 0;
 }
 
+static bool retries_are_longer(const struct verbs_connection *connection)
+{
+	return verbs_fabric_retries_ns(&connection->transport->cards.fabric) >
+	       connection->transport->params->timeout_ns;
+}
+
 /* A queue that is live may go on trying; but of several one or the other is live all the time. */
 static bool is_stuck(const struct verbs_connection *connection, uint64_t now_ns)
 {
-	const uint64_t timeout_ns = connection->transport->params->timeout_ns;
+	const struct verbs_transport *transport = connection->transport;
+	const uint64_t timeout_ns = max_u64(transport->params->timeout_ns,
+					    verbs_fabric_retries_ns(&transport->cards.fabric));
 
 	return connection->stuck_since_ns && clock_elapsed_ns(connection->stuck_since_ns, now_ns) >
 						     (connection->live_count ? 2 * timeout_ns : timeout_ns);
@@ -464,7 +479,8 @@ static void fail_stuck(struct verbs_connection *connection)
 	const struct verbs_path_ends ends = verbs_queue_ends(connection, &connection->queues[0]);
 	char path[VERBS_PATH_TEXT_BYTES], why[2 * sizeof(path)];
 
-	snprintf(why, sizeof(why), "no queue has carried anything for the time of TRIBUTARY_TIMEOUT (%s)",
+	snprintf(why, sizeof(why), "no queue has carried anything for the time of %s (%s)",
+		 retries_are_longer(connection) ? "NCCL_IB_TIMEOUT" : "TRIBUTARY_TIMEOUT",
 		 verbs_path_text(&ends, path));
 	verbs_connection_fail(connection, -EREMOTEIO, verbs_control_ports(connection, why, sizeof(why)));
 }

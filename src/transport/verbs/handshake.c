@@ -47,7 +47,7 @@ static unsigned queues_of(const struct verbs_transport *transport, int device)
 {
 	unsigned count = transport->params->qps * transport->devices.list[device].rail_count;
 
-	return count < VERBS_WIRE_QUEUES_MAX ? count : VERBS_WIRE_QUEUES_MAX;
+	return count < VERBS_WIRE_QUEUES_MAX ? count : VERBS_WIRE_QUEUES_MAX - 1; /* one is the spare */
 }
 
 static int make_hello(struct verbs_transport *transport, struct verbs_handshake *handshake)

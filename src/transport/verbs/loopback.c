@@ -34,12 +34,13 @@ static int make(struct verbs_connection *connection, struct verbs_rail *rail)
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = VERBS_LOOP_SENDS, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
-	const struct verbs_pair_options options = verbs_queue_options(connection);
+	struct verbs_pair_options options = verbs_queue_options(connection);
 	const struct verbs_api *api = connection->transport->api;
 	struct verbs_wire_rail here;
 	struct verbs_wire_queue itself = { 0 };
 	int r;
 
+	options.asked = NULL; /* it fails soon or not at all: no fabric is in between */
 	verbs_pair_rail(port, &here);
 	errno = 0;
 	rail->loop.qp = api->create_qp(port->card->pd, &attr);
@@ -75,6 +76,8 @@ int verbs_loop_open(struct verbs_connection *connection)
 			return r;
 		}
 	}
+	for (unsigned i = 0; i < connection->rail_count; i++)
+		connection->rails[i].unflushed = false; /* what was written so far is the host's */
 	connection->r.has_loops = true;
 	return 0;
 }
@@ -148,7 +151,8 @@ int verbs_loop_flush(struct verbs_connection *connection, const void *data,
 	for (unsigned i = 0; i < connection->rail_count; i++) {
 		struct verbs_turn *turn;
 
-		if (!wants_read(connection, i))
+		/* A reserve that has refused this memory has written none of it. */
+		if (!wants_read(connection, i) || !verbs_registration_rkey(registration, i))
 			continue;
 		connection->rails[i].unflushed = false;
 		turn = add(connection, request, i);

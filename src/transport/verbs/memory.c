@@ -36,6 +36,7 @@ static void say_failed(struct verbs_card *card, const struct verbs_range *range,
 /* Relaxed ordering lets a PCIe root write the payload in any order; a device that has it not ignores the flag. */
 static struct ibv_mr *make(const struct verbs_card *card, const struct verbs_range *range, uint64_t begin, size_t bytes)
 {
+	const unsigned relaxed = card->fabric->relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0;
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	void *data = (void *)(uintptr_t)begin;
 
@@ -44,10 +45,9 @@ static struct ibv_mr *make(const struct verbs_card *card, const struct verbs_ran
 		access |= IBV_ACCESS_REMOTE_READ; /* by ourselves (loopback.c) */
 	if (range->memory == TRANSPORT_MEMORY_DMABUF)
 		return card->api->reg_dmabuf_mr(card->pd, range->offset, bytes, begin, range->fd,
-						access | (int)IBV_ACCESS_RELAXED_ORDERING);
+						access | (int)relaxed);
 	if (card->api->reg_mr_iova2)
-		return card->api->reg_mr_iova2(card->pd, data, bytes, begin,
-					       (unsigned)access | IBV_ACCESS_RELAXED_ORDERING);
+		return card->api->reg_mr_iova2(card->pd, data, bytes, begin, (unsigned)access | relaxed);
 	return card->api->reg_mr(card->pd, data, bytes, access);
 }
 

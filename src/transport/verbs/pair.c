@@ -9,6 +9,8 @@ enum {
 	RNR_TIMER = 12,  /* 0.64 ms */
 	ACK_TIMEOUT_LEAST = 8,
 	ACK_TIMEOUT_MOST = 18, /* 4 µs × 2^n: 1 ms to 1 s */
+	SUBNET_AT = 6,
+	SUBNET_BYTES = 2, /* of an InfiniBand address */
 };
 
 /*
@@ -27,9 +29,10 @@ static uint8_t ack_timeout(uint64_t timeout_ns)
 
 int verbs_pair_init(const struct verbs_api *api, const struct verbs_port *port, struct ibv_qp *qp, unsigned access)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = port->number, .qp_access_flags = access
-	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .pkey_index = port->pkey_index,
+				    .port_num = port->number,
+				    .qp_access_flags = access };
 
 	return verbs_error(
 		api->modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
@@ -38,17 +41,20 @@ int verbs_pair_init(const struct verbs_api *api, const struct verbs_port *port, 
 static void set_path(const struct verbs_port *port, const struct verbs_wire_rail *at,
 		     const struct verbs_pair_options *options, struct ibv_ah_attr *path)
 {
+	/* InfiniBand's, as NCCL has them. nccl: transport/net_ib/connect.cc, ncclIbQpRtr() */
+	const bool same_subnet = memcmp(port->gid + SUBNET_AT, at->gid + SUBNET_AT, SUBNET_BYTES) == 0;
+
 	path->port_num = port->number;
-	path->sl = (uint8_t)options->service_level;
-	if (!port->ethernet) {
-		path->dlid = at->lid;
+	path->sl = options->service_level;
+	if (!port->ethernet)
+		path->dlid = !same_subnet && verbs_facts_gid_flid(at->gid) ? verbs_facts_gid_flid(at->gid) : at->lid;
+	if (!port->ethernet && same_subnet && !port->needs_grh)
 		return;
-	}
 	path->is_global = 1;
 	memcpy(path->grh.dgid.raw, at->gid, sizeof(path->grh.dgid.raw));
 	path->grh.sgid_index = port->gid_index;
 	path->grh.hop_limit = 255;
-	path->grh.traffic_class = options->traffic_class > 0 ? (uint8_t)options->traffic_class : 0;
+	path->grh.traffic_class = port->ethernet ? options->traffic_class : 0;
 }
 
 int verbs_pair_connect(const struct verbs_api *api, const struct verbs_port *port, struct ibv_qp *qp, uint32_t psn,
@@ -61,6 +67,7 @@ int verbs_pair_connect(const struct verbs_api *api, const struct verbs_port *por
 				    .rq_psn = to->psn,
 				    .max_dest_rd_atomic = 1,
 				    .min_rnr_timer = RNR_TIMER };
+	const struct verbs_fabric *asked = options->asked;
 	int r;
 
 	set_path(port, at, options, &attr.ah_attr);
@@ -69,12 +76,14 @@ int verbs_pair_connect(const struct verbs_api *api, const struct verbs_port *por
 				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	if (r != 0)
 		return verbs_error(r);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
-				     .timeout = ack_timeout(options->timeout_ns),
-				     .retry_cnt = RETRIES,
-				     .rnr_retry = RNR_RETRIES,
-				     .sq_psn = psn,
-				     .max_rd_atomic = 1 };
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.timeout = asked && asked->timeout >= 0 ? (uint8_t)asked->timeout : ack_timeout(options->timeout_ns),
+		.retry_cnt = asked && asked->retry_count >= 0 ? (uint8_t)asked->retry_count : RETRIES,
+		.rnr_retry = RNR_RETRIES,
+		.sq_psn = psn,
+		.max_rd_atomic = 1
+	};
 	return verbs_error(api->modify_qp(qp, &attr,
 					  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 						  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));

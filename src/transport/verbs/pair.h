@@ -9,8 +9,9 @@
 #include "transport/verbs/wire.h"
 
 struct verbs_pair_options {
-	uint64_t timeout_ns;              /* all retries end within half of it */
-	int service_level, traffic_class; /* traffic class: 0 or less is none */
+	uint64_t timeout_ns; /* all retries end within half of it, unless others were asked for */
+	uint8_t service_level, traffic_class;
+	const struct verbs_fabric *asked; /* for other retries; NULL: nothing */
 };
 
 /* What its peer may do: access, of IBV_ACCESS_…. From now on receives may be posted. */

@@ -163,18 +163,6 @@ bool verbs_path_take(struct verbs_paths *paths, const struct verbs_path_ends *en
 	return may;
 }
 
-uint64_t verbs_path_tried_ns(struct verbs_paths *paths, const struct verbs_path_ends *ends)
-{
-	const struct verbs_path *path;
-	uint64_t tried_ns;
-
-	pthread_mutex_lock(&paths->lock);
-	path = find(paths, ends);
-	tried_ns = path ? path->begun_ns : 0;
-	pthread_mutex_unlock(&paths->lock);
-	return tried_ns;
-}
-
 static const char *address_text(bool ethernet, const uint8_t gid[static VERBS_WIRE_GID_BYTES], unsigned lid,
 				char text[static INET6_ADDRSTRLEN])
 {

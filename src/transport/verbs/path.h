@@ -42,8 +42,6 @@ void verbs_path_is_up(struct verbs_paths *paths, const struct verbs_path_ends *e
 bool verbs_path_is_open(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns);
 /* The same; if so, this is the try, and others wait. */
 bool verbs_path_take(struct verbs_paths *paths, const struct verbs_path_ends *ends, bool lone, uint64_t now_ns);
-/* When it was tried last, or failed; 0: it is not in doubt. */
-uint64_t verbs_path_tried_ns(struct verbs_paths *paths, const struct verbs_path_ends *ends);
 enum { VERBS_PATH_TEXT_BYTES = 200 };
 /* "mlx5_0 (fe80::1) to 10.0.0.2". */
 const char *verbs_path_text(const struct verbs_path_ends *ends, char text[static VERBS_PATH_TEXT_BYTES]);

@@ -14,7 +14,10 @@ enum { POLL_MOST = 64, LAST_LOOKS = 64, FRAMES_AT_ONCE = 16 };
 
 static bool is_whole(const struct verbs_connection *connection)
 {
-	return connection->live_count == connection->own_queue_count;
+	const struct verbs_queue *last = &connection->queues[connection->queue_count - 1];
+
+	return connection->live_count == connection->own_queue_count &&
+	       !(last->spare && last->state == VERBS_QUEUE_LIVE);
 }
 
 /* Takes the events that have come, and asks for the next; nothing for who is not watched. */

@@ -90,12 +90,9 @@ int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *
 
 struct verbs_pair_options verbs_queue_options(const struct verbs_connection *connection)
 {
-	const struct params *params = connection->transport->params;
-
-	return (struct verbs_pair_options){ .timeout_ns = params_replace_ns(params->timeout_ns),
-					    .service_level = (int)params->service_level,
-					    .traffic_class = connection->traffic_class >= 0 ? connection->traffic_class
-											    : params->traffic_class };
+	return (struct verbs_pair_options){ params_replace_ns(connection->transport->params->timeout_ns),
+					    connection->service_level, connection->traffic_class,
+					    &connection->transport->cards.fabric };
 }
 
 int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue)
@@ -261,6 +258,8 @@ void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue 
 	connection->live_count++;
 	verbs_path_proven(&connection->transport->paths, &ends);
 	if (queue->spare)
+		connection->way_tried_ns[queue->rail][queue->peer_rail] = 0;
+	if (queue->spare)
 		log_info(LOG_NET, "the connection with host %s goes on from %s", connection->peer.host,
 			 verbs_path_text(&ends, text));
 	else if (queue->epoch)
@@ -307,12 +306,13 @@ void verbs_queue_lost(struct verbs_connection *connection, struct verbs_queue *q
 
 	if (!verbs_queue_stands(queue) || connection->error)
 		return;
-	if (was_live)
+	if (was_live && !queue->spare) /* that is left when it is no longer needed */
 		verbs_path_doubt(&connection->transport->paths, &ends, clock_now_ns());
-	else if (!queue->peer_stopped)
+	else if (!was_live && !queue->peer_stopped)
 		verbs_queue_failed(connection, queue);
 	connection->live_count -= was_live;
-	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */
+	if (was_live || queue->notices != VERBS_WIRE_FIRST_COUNT) /* it may have written what no notice told of */
+		connection->rails[queue->rail].unflushed = true;
 	queue->state = VERBS_QUEUE_STOPPING;
 	queue->stopping_since_ns = clock_now_ns();
 	queue->build_asked = false;

@@ -79,6 +79,8 @@ static bool may_go(const struct verbs_connection *connection, unsigned here, uns
 
 bool verbs_spare_has_way(const struct verbs_connection *connection, uint64_t now_ns)
 {
+	if (connection->queue_count == VERBS_WIRE_QUEUES_MAX && !connection->queues[VERBS_WIRE_QUEUES_MAX - 1].spare)
+		return false; /* a peer has left no place for it */
 	for (unsigned here = 0; here < connection->rail_count; here++)
 		for (unsigned there = 0; there < connection->peer.rail_count; there++)
 			if (may_go(connection, here, there, now_ns))
@@ -86,15 +88,10 @@ bool verbs_spare_has_way(const struct verbs_connection *connection, uint64_t now
 	return false;
 }
 
-/* Bits that both addresses begin with: more where they are of one network. */
+/* More where both addresses are of one network. */
 static unsigned nearness(const struct verbs_path_ends *ends)
 {
-	unsigned bits = 0;
-
-	while (bits < 8 * VERBS_GID_BYTES &&
-	       !((ends->here->gid[bits / 8] ^ ends->there.gid[bits / 8]) >> (7 - bits % 8) & 1))
-		bits++;
-	return bits;
+	return verbs_facts_gid_alike(ends->here->gid, ends->there.gid);
 }
 
 bool verbs_spare_choose(struct verbs_connection *connection, struct verbs_queue *spare, uint64_t now_ns)
@@ -108,7 +105,7 @@ bool verbs_spare_choose(struct verbs_connection *connection, struct verbs_queue 
 		for (unsigned there = connection->peer.rail_count; there-- > 0;) {
 			const struct verbs_path_ends ends = { connection->rails[here].port,
 							      connection->peer.rails[there] };
-			const uint64_t tried_ns = verbs_path_tried_ns(paths, &ends);
+			const uint64_t tried_ns = connection->way_tried_ns[here][there];
 
 			if (tried_ns > best_ns || (tried_ns == best_ns && nearness(&ends) <= best) ||
 			    !may_go(connection, here, there, now_ns) || !verbs_path_is_open(paths, &ends, true, now_ns))

@@ -172,12 +172,15 @@ static int verbs_open(const struct params *params, struct transport **ret)
 {
 	struct verbs_transport *transport;
 	struct diag diag = { 0 };
+	char unread[256];
 	int r = open_all(params, &transport, &diag);
 
 	if (r < 0)
 		return r;
 	if (!transport->devices.count)
 		log_info(LOG_INIT, "no RDMA: %s", diag.text);
+	else if (*verbs_fabric_unread(unread, sizeof(unread)))
+		log_info(LOG_INIT, "without effect on Tributary's RDMA: %s", unread);
 	*ret = (struct transport *)transport;
 	return 0;
 }

@@ -327,7 +327,7 @@ struct verbs_connection {
 	struct verbs_queue queues[VERBS_WIRE_QUEUES_MAX];
 	struct verbs_wire_hello peer;                /* what it said at first */
 	uint64_t peer_down_ns[VERBS_WIRE_RAILS_MAX]; /* when it said that this rail's port is down; 0: it is not */
-	int traffic_class;
+	uint8_t service_level, traffic_class;
 	unsigned primary;        /* the queue that carries our descriptors */
 	unsigned next_queue;     /* to look at for data */
 	bool settled;            /* false: the primary stopped, and which descriptors arrived is not known yet */
@@ -338,8 +338,9 @@ struct verbs_connection {
 	struct verbs_ring_out out;
 	struct verbs_ring_in in;
 	struct verbs_control control;
-	unsigned polls;
-	uint64_t looked_ns; /* at the control connection and the devices */
+	uint64_t way_tried_ns[VERBS_WIRE_RAILS_MAX]
+			     [VERBS_WIRE_RAILS_MAX]; /* by the spare, since it proved itself: here, there */
+	uint64_t looked_ns;                          /* at the control connection and the devices */
 	LIST_HEAD(, verbs_registration) registrations;
 	struct verbs_request requests[TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES];
 	TAILQ_HEAD(, verbs_request) open; /* not done yet, in the order of posting */

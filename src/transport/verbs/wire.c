@@ -126,7 +126,9 @@ static int hello_codec(struct codec *codec, enum verbs_frame_type type, struct v
 	CODEC_NUMBER(codec, hello->ring_address, 8);
 	CODEC_NUMBER(codec, hello->window_address, 8);
 	CODEC_NUMBER(codec, hello->window_bytes, 4);
-	codec_reserved(codec, 4);
+	CODEC_NUMBER(codec, hello->service_level, 1);
+	CODEC_NUMBER(codec, hello->traffic_class, 1);
+	codec_reserved(codec, 2);
 	CODEC_NUMBER(codec, hello->host_id, 8);
 	codec_name(codec, hello->host, sizeof(hello->host));
 	codec_block(codec, hello->back, sizeof(hello->back));

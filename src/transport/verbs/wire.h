@@ -89,6 +89,7 @@ struct verbs_wire_hello {
 	struct verbs_wire_queue queues[VERBS_WIRE_QUEUES_MAX];
 	uint64_t ring_address, window_address; /* window: of the accepting side alone */
 	uint32_t window_bytes;
+	uint8_t service_level, traffic_class; /* connecting side: of both ends' packets */
 	uint64_t host_id;
 	char host[40];
 	uint8_t back[TRANSPORT_HANDLE_BYTES]; /* connecting side: where its own listener is */

@@ -110,7 +110,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.movers, -1);
 	assert_int_equal(defaults.gid_index, -1);
 	assert_int_equal(defaults.traffic_class, -1);
-	assert_int_equal(defaults.service_level, 0);
+	assert_int_equal(defaults.service_level, -1);
 	assert_int_equal(defaults.qps, 1);
 	assert_false(defaults.quiet);
 }
@@ -214,7 +214,9 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_TRAFFIC_CLASS",
 		  { { "auto", "auto" }, { "0", "0" }, { "106", "106" }, { "-1", "auto" } },
 		  { "256", "-2", "high" } },
-		{ "TRIBUTARY_SERVICE_LEVEL", { { "0", "0" }, { "15", "15" } }, { "16", "-1" } },
+		{ "TRIBUTARY_SERVICE_LEVEL",
+		  { { "auto", "auto" }, { "0", "0" }, { "15", "15" }, { "-1", "auto" } },
+		  { "16", "-2", "high" } },
 		{ "TRIBUTARY_QPS", { { "1", "1" }, { "16", "16" } }, { "0", "17", "many" } },
 		{ "TRIBUTARY_RDMA_RESERVE", { { "1", "1" }, { "off", "0" } }, { "2", "auto" } },
 	};
@@ -427,20 +429,20 @@ static void numbers_of_nccl_are_read_as_nccl_reads_them(void **state)
 {
 	static const struct {
 		const char *entry;
-		int gid_index, traffic_class;
-		unsigned service_level, complaints;
+		int gid_index, traffic_class, service_level;
+		unsigned complaints;
 	} cases[] = {
-		{ "NCCL_IB_TC=0x6a", -1, 106, 0, 0 },
-		{ "NCCL_IB_TC=0152", -1, 106, 0, 0 },
-		{ "NCCL_IB_TC=-1", -1, -1, 0, 0 },
+		{ "NCCL_IB_TC=0x6a", -1, 106, -1, 0 },
+		{ "NCCL_IB_TC=0152", -1, 106, -1, 0 },
+		{ "NCCL_IB_TC=-1", -1, -1, -1, 0 },
 		{ "NCCL_IB_SL=0x3", -1, -1, 3, 0 },
-		{ "NCCL_IB_SL=-1", -1, -1, 0, 0 },
-		{ "NCCL_IB_GID_INDEX=0x3", 3, -1, 0, 0 },
-		{ "NCCL_IB_TC=0x100", -1, -1, 0, 1 },
-		{ "NCCL_IB_SL=-2", -1, -1, 0, 1 },
-		{ "NCCL_IB_SL=3 ", -1, -1, 0, 1 },
-		{ "TRIBUTARY_TRAFFIC_CLASS=0x6a", -1, -1, 0, 1 },
-		{ "TRIBUTARY_SERVICE_LEVEL=-1", -1, -1, 0, 1 },
+		{ "NCCL_IB_SL=-1", -1, -1, -1, 0 },
+		{ "NCCL_IB_GID_INDEX=0x3", 3, -1, -1, 0 },
+		{ "NCCL_IB_TC=0x100", -1, -1, -1, 1 },
+		{ "NCCL_IB_SL=-2", -1, -1, -1, 1 },
+		{ "NCCL_IB_SL=3 ", -1, -1, -1, 1 },
+		{ "TRIBUTARY_TRAFFIC_CLASS=0x6a", -1, -1, -1, 1 },
+		{ "TRIBUTARY_SERVICE_LEVEL=-1", -1, -1, -1, 0 },
 	};
 
 	(void)state;

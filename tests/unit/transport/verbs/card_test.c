@@ -266,27 +266,44 @@ static void the_traffic_class_and_level_that_were_asked_for_are_set(void **state
 	verbs_link_harness_close(&harness);
 }
 
-/* NCCL's own for this connection counts before the parameter. */
-static void the_traffic_class_of_a_connection_comes_first(void **state)
+/* NCCL's communicator wants `wanted`; what both ends have then, the last that was connected being the sender's. */
+static void connect_with_class(int set, int receivers, int wanted, const int *class_and_level)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	const struct verbs_connection *receiver;
 	struct verbs_link_harness harness;
 
-	(void)state;
 	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
-	harness.params.traffic_class = 104;
+	((struct verbs_transport *)harness.transport)->cards.fabric.receivers_class = receivers;
+	harness.params.traffic_class = set;
 	harness.link.ops = ops;
 	assert_int_equal(ops->listen(harness.transport, 0, harness.link.handle, &harness.link.listener), 0);
 	while (!harness.link.sender || !harness.link.receiver) {
 		if (!harness.link.sender)
 			assert_int_equal(
-				ops->connect(harness.transport, 0, 32, harness.link.handle, &harness.link.sender), 0);
+				ops->connect(harness.transport, 0, wanted, harness.link.handle, &harness.link.sender),
+				0);
 		if (!harness.link.receiver)
 			assert_int_equal(ops->accept(harness.link.listener, &harness.link.receiver), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
-	assert_int_equal(fake_verbs_last_path(0).grh.traffic_class, 32); /* the sender's queue was connected last */
+	assert_int_equal(fake_verbs_last_path(0).grh.traffic_class, class_and_level[0]);
+	assert_int_equal(fake_verbs_last_path(0).sl, class_and_level[1]);
+	receiver = (const struct verbs_connection *)harness.link.receiver;
+	assert_int_equal(receiver->traffic_class, receivers >= 0 ? receivers : class_and_level[0]);
+	assert_int_equal(receiver->service_level, class_and_level[1]);
 	verbs_link_harness_close(&harness);
+}
+
+/* What the user has set counts before the communicator's, of which the level has four bits; the sender's is the receiver's. */
+static void both_ends_have_the_class_and_level_of_the_sender(void **state)
+{
+	(void)state;
+	connect_with_class(-1, -1, -1, (const int[]){ 0, 0 });
+	connect_with_class(-1, -1, 33, (const int[]){ 33, 1 });
+	connect_with_class(104, -1, 33, (const int[]){ 104, 1 });
+	connect_with_class(0, -1, 33, (const int[]){ 0, 1 });
+	connect_with_class(104, 7, -1, (const int[]){ 104, 0 });
 }
 
 /* The standard lets each try take four times as long as it is asked to. */
@@ -608,7 +625,7 @@ int main(void)
 		cmocka_unit_test(a_card_with_two_ports_is_two_devices),
 		cmocka_unit_test(a_port_is_taken_by_its_number),
 		cmocka_unit_test(the_traffic_class_and_level_that_were_asked_for_are_set),
-		cmocka_unit_test(the_traffic_class_of_a_connection_comes_first),
+		cmocka_unit_test(both_ends_have_the_class_and_level_of_the_sender),
 		cmocka_unit_test(a_device_gives_up_within_half_of_the_time_out),
 		cmocka_unit_test(ordering_is_relaxed_where_the_library_knows_it),
 		cmocka_unit_test(a_queue_that_finds_no_receive_is_built_anew),

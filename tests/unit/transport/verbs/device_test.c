@@ -26,24 +26,41 @@ static void the_best_address_is_roce_2_with_ipv4(void **state)
 {
 	static const uint8_t none[16], local[16] = { 0xfe, 0x80, [15] = 1 }, global[16] = { 0x20, 1, [15] = 1 },
 				       mapped[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+	const struct verbs_address_wish usual = { .version = 2 }, six = { .ipv6 = true, .version = 2 };
 
 	(void)state;
-	assert_int_equal(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, none, false, true), 0);
-	assert_int_equal(verbs_facts_gid_worth(VERBS_GID_UNKNOWN, mapped, false, true), 0);
-	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, false, true) >
-		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, false, true));
-	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, true, true) <
-		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, true, true));
-	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, false, true) >
-		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, true));
-	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, true) >
-		    verbs_facts_gid_worth(VERBS_GID_ROCE_V1, mapped, false, true));
-	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, local, false, true) > 0);
+	assert_int_equal(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, none, &usual, true), 0);
+	assert_int_equal(verbs_facts_gid_worth(VERBS_GID_UNKNOWN, mapped, &usual, true), 0);
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, &usual, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, &usual, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, &six, true) <
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, &six, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, &usual, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, &usual, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, &usual, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V1, mapped, &usual, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, local, &usual, true) > 0);
 	/* An interface that was asked for before a better address, not before a newer version. */
-	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, true) >
-		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, false, false));
-	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, mapped, false, true) <
-		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, false));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, &usual, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, &usual, false));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, mapped, &usual, true) <
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, &usual, false));
+}
+
+static void another_version_or_range_may_be_wished(void **state)
+{
+	static const uint8_t inside[16] = { [10] = 0xff, 0xff, 10, 0, 3, 1 },
+			     outside[16] = { [10] = 0xff, 0xff, 10, 0, 4, 1 };
+	const struct verbs_address_wish first = { .version = 1 }, range = { .version = 2,
+									    .range = { [10] = 0xff, 0xff, 10, 0, 2 },
+									    .range_bits = 96 + 23 };
+
+	(void)state;
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, inside, &first, false) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, inside, &first, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, inside, &range, false) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, outside, &range, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, outside, &range, true) > 0);
 }
 
 /* ---- a tree ---- */
@@ -220,12 +237,13 @@ static void the_parameters_choose_device_and_address(void **state)
 	assert_string_equal(opened.devices.ports[0].name, "fake1");
 	assert_int_equal(opened.devices.ports[0].gid_index, 0);
 	verbs_devices_close(&opened.devices);
-	/* InfiniBand needs no such row: its ports have a LID. */
-	opened.params.gid_index = -1;
+	/* InfiniBand needs no such row, for its ports have a LID, and one that was chosen for RoCE is none for it. */
+	opened.params.gid_index = 3;
 	fake_verbs_set_port(1, true, false);
 	open_with(&opened, api, tree->tree.root);
 	assert_int_equal(opened.devices.port_count, 1);
 	assert_int_equal(opened.devices.ports[0].lid, 8);
+	assert_int_equal(opened.devices.ports[0].gid_index, 0);
 	close_and_check(&opened);
 }
 
@@ -531,6 +549,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_best_address_is_roce_2_with_ipv4),
+		cmocka_unit_test(another_version_or_range_may_be_wished),
 		TREE_TEST(a_card_says_where_it_is),
 		TREE_TEST(a_software_device_is_where_its_interface_is),
 		TREE_TEST(a_port_is_described),

@@ -170,6 +170,8 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	ret->state = device->active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	ret->active_mtu = IBV_MTU_4096;
 	ret->gid_tbl_len = FAKE_VERBS_GIDS;
+	ret->pkey_tbl_len = FAKE_VERBS_PKEYS;
+	ret->flags = device->needs_grh;
 	ret->lid = device->lid;
 	ret->active_width = 2; /* four lanes of 25 Gbit/s */
 	ret->active_speed = 32;
@@ -187,6 +189,16 @@ static int query_gid(struct ibv_context *context, uint8_t port, int index, union
 	if (ret->raw[15])
 		ret->raw[15] = (uint8_t)(ret->raw[15] + port - 1); /* each port has its own */
 	leave();
+	return 0;
+}
+
+/* The first is full, the others are limited. */
+static int query_pkey(struct ibv_context *context, uint8_t port, int index, uint16_t *ret)
+{
+	(void)context;
+	if (!port || port > (fake.options.ports ? fake.options.ports : 1) || index < 0 || index >= FAKE_VERBS_PKEYS)
+		return EINVAL;
+	*ret = htobe16(index ? (uint16_t)index : 0xffff);
 	return 0;
 }
 
@@ -572,6 +584,8 @@ static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 			forget(qp);
 			fake_catch_up(qp->device); /* it answers when what it wrote is where it belongs */
 		}
+		if (attr->qp_state == IBV_QPS_INIT)
+			qp->device->last_pkey = attr->pkey_index;
 		if (attr->qp_state == IBV_QPS_RTR)
 			r = reach(qp, attr);
 		if (attr->qp_state == IBV_QPS_RTS)
@@ -613,6 +627,7 @@ static struct verbs_api fake_api = {
 	.query_device = query_device,
 	.query_port = query_port,
 	.query_gid = query_gid,
+	.query_pkey = query_pkey,
 	.alloc_pd = alloc_pd,
 	.dealloc_pd = dealloc_pd,
 	.reg_mr = reg_mr,

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { FAKE_VERBS_DEVICES = 2, FAKE_VERBS_GIDS = 4 };
+enum { FAKE_VERBS_DEVICES = 34, FAKE_VERBS_GIDS = 4, FAKE_VERBS_PKEYS = 2 };
 
 /* What becomes of a write whose path fails. */
 enum fake_verbs_loss {
@@ -74,6 +74,7 @@ void fake_verbs_set_gid(unsigned device, unsigned row, const uint8_t gid[static 
 void fake_verbs_move_gid(unsigned device, unsigned from, unsigned to);
 void fake_verbs_set_lid(unsigned device, uint16_t lid); /* and the event */
 void fake_verbs_set_port(unsigned device, bool active, bool ethernet);
+void fake_verbs_needs_grh(unsigned device); /* in the subnet, too */
 void fake_verbs_set_transport(unsigned device, enum ibv_transport_type type);
 /* Queue pairs that there may be from now on; 0: no limit. */
 void fake_verbs_limit_queues(unsigned most);
@@ -120,6 +121,7 @@ struct fake_verbs_counts {
 void fake_verbs_counts(struct fake_verbs_counts *ret);
 /* Of the queue pair of this device that was connected last. */
 struct ibv_ah_attr fake_verbs_last_path(unsigned device);
+uint16_t fake_verbs_last_pkey(unsigned device);            /* the row, of the queue pair that was made last */
 struct ibv_qp_attr fake_verbs_last_ready(unsigned device); /* with which it was made ready to send */
 unsigned fake_verbs_regions(void);                         /* registered now */
 unsigned fake_verbs_access(const void *data);              /* with what this byte is registered; 0: it is not */

@@ -62,10 +62,10 @@ struct fake_device {
 	struct ibv_device ibv;
 	unsigned index;
 	bool active, ethernet, path_works;
-	bool loses, forgets;
+	bool loses, forgets, needs_grh;
 	bool dead;        /* says nothing, does nothing */
 	unsigned reaches; /* so many more queue pairs find their peers */
-	uint16_t lid;
+	uint16_t lid, last_pkey;
 	uint64_t search_ns; /* the others fail after so long */
 	uint64_t each_ns; /* that a write takes; 0: none */
 	enum fake_verbs_loss how, always;

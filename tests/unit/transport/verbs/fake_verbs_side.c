@@ -134,6 +134,21 @@ void fake_verbs_set_port(unsigned device, bool active, bool ethernet)
 	fake.devices[device].ethernet = ethernet;
 }
 
+void fake_verbs_needs_grh(unsigned device)
+{
+	fake.devices[device].needs_grh = true;
+}
+
+uint16_t fake_verbs_last_pkey(unsigned device)
+{
+	uint16_t row;
+
+	pthread_mutex_lock(&fake_lock);
+	row = fake.devices[device].last_pkey;
+	pthread_mutex_unlock(&fake_lock);
+	return row;
+}
+
 void fake_verbs_set_transport(unsigned device, enum ibv_transport_type type)
 {
 	fake.devices[device].ibv.transport_type = type;

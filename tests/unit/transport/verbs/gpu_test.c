@@ -350,6 +350,21 @@ static void a_reserve_writes_into_memory_of_gpus(void **state)
 	survive(OWN_PORT);
 }
 
+/* It carries, and does not take that memory. */
+static void a_reserve_that_refuses_it_is_left(void **state)
+{
+	struct verbs_link_harness harness;
+
+	(void)state;
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .dmabuf = true }, 1, false);
+	fake_verbs_path(0, false);
+	assert_int_equal(link_exchange(&harness.link, 1 << 20, 1), 0);
+	fake_verbs_fail_call(2);
+	fake_verbs_path(0, true);
+	run(&harness, false, true, false, NO_HARM);
+	verbs_link_harness_close(&harness);
+}
+
 /* One end is a GPU's, and the other's memory cannot be registered; a message whose receive comes last holds up none. */
 static void copy_for_want_of_registration(bool from_gpu)
 {
@@ -516,6 +531,7 @@ int main(void)
 		cmocka_unit_test(many_failures_are_survived),
 		cmocka_unit_test(a_port_that_goes_down_stops_no_message),
 		cmocka_unit_test(a_reserve_writes_into_memory_of_gpus),
+		cmocka_unit_test(a_reserve_that_refuses_it_is_left),
 		cmocka_unit_test(what_is_copied_reaches_a_gpu_as_well),
 		cmocka_unit_test(what_is_copied_comes_out_of_a_gpu_as_well),
 		cmocka_unit_test(a_flush_is_a_read_only_where_something_was_written),

@@ -19,6 +19,8 @@ static struct verbs_wire_hello some_hello(void)
 					  .ring_address = 0x123456789abcdef0,
 					  .window_address = 0xfedcba9876543210,
 					  .window_bytes = 65536,
+					  .service_level = 3,
+					  .traffic_class = 106,
 					  .host_id = 77,
 					  .host = "node7" };
 
