@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether NCCL goes on over RDMA, with right sums, when a way between two hosts fails, and how long it waits.
 
-    perf/rdma_nccl.py --vmrank PROGRAM --lib DIR [--build DIR] [--runs COUNT] [--seconds COUNT] [WORD ...]
+    perf/rdma_nccl.py --vmrank PROGRAM --lib DIR [--build DIR] [--runs COUNT] [--seconds COUNT] [--set NAME=VALUE] [WORD ...]
 
 Needs an NCCL that moves data on simulated GPUs, which is not part of this repository: a program that starts a host's rank, and a
 folder with libnccl.so.2 and rankbench. Without them, or where no virtual machines can be had (tests/vm), it says so and ends with
@@ -10,7 +10,8 @@ status 77.
 
 The hosts are virtual machines with SoftRoCE on two cables, joined to one device in NCCL or two devices, and a third cable for NCCL's
 bootstrap, which stays. The first cable fails at the second host. One AllReduce of 64 KiB follows another, and every element
-is checked on both hosts. A wait is the time of an AllReduce that takes over a second, without the first. WORD: those cases alone whose names have it.
+is checked on both hosts. A wait is the time of an AllReduce that takes over a second, without the first. WORD: those
+cases alone whose names have it.
 """
 
 import argparse
@@ -24,7 +25,7 @@ VM = pathlib.Path(__file__).resolve().parent.parent / "tests/vm/vm"
 BEGIN_S = 15  # from the start of the command; NCCL's init takes less
 
 LAYOUTS = {"joined": ["NCCL_NET_MERGE_LEVEL=SYS", "NCCL_NET_FORCE_MERGE=rxe0,rxe1", "TRIBUTARY_JOIN=always"],
-           "apart": [], "apart, no reserve": ["TRIBUTARY_RDMA_RESERVE=0"]}
+           "apart": []}
 
 
 def link(begin_s, end_s):
@@ -48,7 +49,7 @@ FAILURES = {"nothing": [], "cable out for 2 s": link(BEGIN_S, BEGIN_S + 2), "cab
 
 
 def run(options, layout, failure):
-    settings = ["TRIBUTARY_HCA=rxe0,rxe1", "TRIBUTARY_IF=rail0,rail1", *LAYOUTS[layout]]
+    settings = ["TRIBUTARY_HCA=rxe0,rxe1", "TRIBUTARY_IF=rail0,rail1", *LAYOUTS[layout], *options.set]
     command = [VM, "run", "--hosts", "2", "--rails", "3", "--timeout", str(options.seconds + 90)]
     for variable in (f"LIB={options.lib.resolve()}", f"T={(options.build / 'lib').resolve()}", "NET=verbs", "IFN=rail2",
                      "RANKBENCH_MASTER=10.77.2.1", "SET=" + ";".join(settings)):
@@ -78,6 +79,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one more variable, on both hosts")
     parser.add_argument("words", nargs="*", metavar="WORD")
     options = parser.parse_args()
     if not options.vmrank or not options.lib or subprocess.run([VM, "check"], stdout=subprocess.DEVNULL, check=False).returncode:

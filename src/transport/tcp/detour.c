@@ -329,8 +329,8 @@ static bool is_heard(const struct tcp_connection *connection, const struct tcp_s
 }
 
 /*
- * A stream that was dialled anew rests: it carries data when the peer has been heard over it for all of that time, or when
- * no other stream is live. Returns true if the rest of a stream ends soon.
+ * A stream that was dialled anew rests before it carries data: until the peer has been heard over it for a while, or no
+ * other stream is live. Returns true if the rest of a stream ends soon.
  */
 static bool let_rested_carry(struct tcp_connection *connection, uint64_t now_ns)
 {

@@ -12,11 +12,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { SCRATCH_BYTES = 64, SERVICE_LEVELS = 15 };
+enum { SCRATCH_BYTES = 64, SERVICE_LEVEL_MASK = 15 };
 
 /* ---- making ---- */
 
-/* With room for so many queues, and the spare. */
+/* queues: how many of the device's own begin there; the spare may come. 0: it is the reserve. */
 static int rail_open(struct verbs_connection *connection, struct verbs_rail *rail, unsigned queues)
 {
 	const struct verbs_api *api = connection->transport->api;
@@ -171,7 +171,7 @@ static void choose_class(struct verbs_connection *connection, int traffic_class)
 	const int wanted = traffic_class >= 0 ? traffic_class : 0;
 
 	connection->traffic_class = (uint8_t)(params->traffic_class >= 0 ? params->traffic_class : wanted);
-	connection->service_level = (params->service_level >= 0 ? params->service_level : wanted) & SERVICE_LEVELS;
+	connection->service_level = (params->service_level >= 0 ? params->service_level : wanted) & SERVICE_LEVEL_MASK;
 }
 
 int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
@@ -281,7 +281,7 @@ int verbs_connection_take_hello(struct verbs_connection *connection, const struc
 	if (connection->role == VERBS_RECEIVER) {
 		const int own = connection->transport->cards.fabric.receivers_class;
 
-		connection->service_level = hello->service_level & SERVICE_LEVELS;
+		connection->service_level = hello->service_level & SERVICE_LEVEL_MASK;
 		connection->traffic_class = own >= 0 ? (uint8_t)own : hello->traffic_class;
 	}
 	while (connection->queue_count > hello->queue_count)
@@ -371,7 +371,7 @@ void verbs_connection_end(struct verbs_connection *connection)
 	if (!connection->error || connection->state != VERBS_CONNECTION_STANDS)
 		return;
 	connection->state = VERBS_CONNECTION_ENDED;
-	/* From now on nobody writes into, or reads from, the buffers of its requests. */
+	/* From here on the buffers of its requests are neither written nor read. */
 	destroy_queues(connection, false);
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		if (connection->requests[i].used)

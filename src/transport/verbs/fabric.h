@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL's variables ask of an RDMA fabric, read as NCCL 2.30 reads them. nccl: transport/net_ib/connect.cc, misc/param.cc
+ * What NCCL's variables ask of an RDMA fabric, read as NCCL 2.30 reads them.
+ * nccl: transport/net_ib/connect.cc, misc/param.cc
  *
  * Any thread that does not change the environment.
  */
@@ -23,15 +24,15 @@ struct verbs_address_wish {
 
 struct verbs_fabric {
 	struct verbs_address_wish wish;
-	int pkey_index; /* NCCL_IB_PKEY: row of each port's table of partition keys */
-	int receivers_class; /* NCCL_IB_FIFO_TC: traffic class of what receivers send over Ethernet, or UNSET: the sender's */
-	int flid_gid_index; /* NCCL_IB_ROUTABLE_FLID_GID_INDEX: the row of an InfiniBand port with an address across subnets */
-	int timeout;        /* NCCL_IB_TIMEOUT: of a packet, 4096 ns << it; or UNSET */
-	int retry_count; /* NCCL_IB_RETRY_CNT, or UNSET */
-	bool relaxed;    /* NCCL_IB_PCI_RELAXED_ORDERING: a PCIe root may write payload in any order */
+	int pkey_index;      /* NCCL_IB_PKEY: row of each port's table of partition keys */
+	int receivers_class; /* NCCL_IB_FIFO_TC: of what receivers send over Ethernet; UNSET: the sender's */
+	int flid_gid_index;  /* NCCL_IB_ROUTABLE_FLID_GID_INDEX: row of an address across subnets */
+	int timeout;         /* NCCL_IB_TIMEOUT: of a packet, 4096 ns << it; or UNSET */
+	int retry_count;     /* NCCL_IB_RETRY_CNT, or UNSET */
+	bool relaxed;        /* NCCL_IB_PCI_RELAXED_ORDERING: payload may be written in any order */
 };
 
-/* What a queue pair takes to give up by the user's time-out of a packet; 0: he has set none. */
+/* How long a queue pair tries with the time-out that the user has set; 0: none is set. */
 static inline uint64_t verbs_fabric_retries_ns(const struct verbs_fabric *fabric)
 {
 	const unsigned tries = fabric->retry_count >= 0 ? (unsigned)fabric->retry_count + 1 : 8;
@@ -40,7 +41,7 @@ static inline uint64_t verbs_fabric_retries_ns(const struct verbs_fabric *fabric
 }
 
 void verbs_fabric_load(struct verbs_fabric *ret);
-/* The names of variables NCCL_IB_… that are set and that nothing here reads, as "A, B"; "" if there is none. */
+/* The variables NCCL_IB_… that are set and that nothing here reads, as "A, B"; "": none. */
 const char *verbs_fabric_unread(char *text, size_t bytes);
 
 #endif

@@ -30,9 +30,9 @@ struct verbs_place {
 void verbs_facts_place(const char *root, const char *device, const char *netdev, struct verbs_place *ret);
 
 /*
- * How good an address is: 0 cannot be used, more is better. RoCE: what is in the range that is wished, then the version, then
- * those of an interface that TRIBUTARY_IF allows (`fits`; an untagged port and its VLANs share a table), then the family;
- * link-local last. All zeroes is no address.
+ * How good an address is: 0 cannot be used, more is better. RoCE, by weight: the range that is wished, the version, an
+ * interface that TRIBUTARY_IF allows (`fits`; an untagged port and its VLANs share a table), the family. Link-local
+ * comes last. All zeroes is no address.
  */
 unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[static VERBS_GID_BYTES],
 			       const struct verbs_address_wish *wish, bool fits);

@@ -15,9 +15,9 @@
  *   joining    a new queue pair                              connecting side: BUILT; accepting side: READY
  *   proving    one write of no bytes                         it is delivered: live; an error
  *
- * A queue that is connected may carry nothing, so no part of a message goes over it before that write has arrived, also when
- * the connection is made. No queue is built where a port is down, here or there: each side says PORT when one of its ports
- * goes down or up. One queue, the spare, has no rails of its own and is built for want of others alone (reserve.h).
+ * A queue that is connected may carry nothing, so no part of a message goes over it before that write has arrived, also
+ * when the connection is made. No queue is built over a port that is down at either end: each end says PORT when one of
+ * its ports goes down or up. The spare has no rails of its own, and is built when no other queue is live (reserve.h).
  *
  * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
  *
@@ -68,12 +68,6 @@ static void protocol_error(struct verbs_connection *connection)
 static bool is_lost(const struct verbs_connection *connection, const struct verbs_queue *queue)
 {
 	return verbs_card_is_lost(connection->rails[queue->rail].port->card);
-}
-
-/* It is on a reserve that carries nothing. */
-static bool is_refused(const struct verbs_connection *connection, const struct verbs_queue *queue)
-{
-	return connection->reserve_off && verbs_reserve_has(connection, queue->rail);
 }
 
 static void wait_to_build(struct verbs_queue *queue)
@@ -219,10 +213,10 @@ static void build(struct verbs_connection *connection, struct verbs_queue *queue
 	int r;
 
 	if (queue->spare)
-		connection->way_tried_ns[queue->rail][queue->peer_rail] = now_ns;
+		connection->tried_ns[queue->rail][queue->peer_rail] = now_ns;
 	queue->epoch++;
 	r = verbs_queue_create(connection, queue);
-	if (r < 0 && verbs_reserve_has(connection, queue->rail))
+	if (r < 0 && verbs_reserve_is(connection, queue->rail))
 		verbs_reserve_off(connection, r);
 	if (r < 0 || !verbs_path_take(&connection->transport->paths, &ends, !connection->live_count, now_ns)) {
 		rest(connection, queue);
@@ -249,7 +243,7 @@ static void asked_to_build(struct verbs_connection *connection, struct verbs_que
 	queue->peer_rail = frame->made.rail;
 	ends = verbs_queue_ends(connection, queue);
 	(void)verbs_path_take(&connection->transport->paths, &ends, false, clock_now_ns()); /* the peer's try is ours */
-	if (!verbs_port_is_down(ends.here) && !is_refused(connection, queue) &&
+	if (!verbs_port_is_down(ends.here) && !verbs_reserve_is_off(connection, queue->rail) &&
 	    verbs_queue_create(connection, queue) == 0 && verbs_queue_connect(connection, queue) == 0)
 		return;
 	rest(connection, queue);
@@ -342,8 +336,7 @@ static void tell_ports(struct verbs_connection *connection)
 {
 	for (unsigned i = 0; i < connection->rail_count && !connection->error; i++) {
 		struct verbs_rail *rail = &connection->rails[i];
-		const bool off = connection->reserve_off && verbs_reserve_has(connection, i);
-		const bool down = verbs_port_is_down(rail->port) || off;
+		const bool down = verbs_port_is_down(rail->port) || verbs_reserve_is_off(connection, i);
 		const struct verbs_wire_frame frame = { .type = VERBS_FRAME_PORT,
 							.count = !down,
 							.made.rail = (uint8_t)i };
@@ -400,8 +393,8 @@ static bool should_leave(const struct verbs_connection *connection, const struct
 }
 
 /*
- * All of its cards have failed. One is enough where memory of GPUs is received into, but for a reserve that has written
- * nothing: what that card has written there nobody can read back any more, so nobody knows when the GPU sees it.
+ * All of its cards have failed; where it receives into memory of GPUs, one that may have written there. To read back
+ * through the card is the only way to know that the GPU sees what it wrote.
  */
 static bool is_without_cards(const struct verbs_connection *connection)
 {
@@ -410,11 +403,10 @@ static bool is_without_cards(const struct verbs_connection *connection)
 	unsigned lost = 0;
 
 	for (unsigned i = 0; i < connection->rail_count; i++) {
-		const bool reserve = verbs_reserve_has(connection, i);
 		const bool is_lost = verbs_card_is_lost(connection->rails[i].port->card);
 
-		lost += is_lost || (reserve && connection->reserve_off);
-		writes_are_lost |= is_lost && (!reserve || connection->rails[i].unflushed);
+		lost += is_lost || verbs_reserve_is_off(connection, i);
+		writes_are_lost |= is_lost && (!verbs_reserve_is(connection, i) || connection->rails[i].unflushed);
 	}
 	return (gpu && writes_are_lost) || lost == connection->rail_count;
 }
@@ -463,7 +455,7 @@ static const char *reason_to_stop(const struct verbs_connection *connection, str
 
 	if (is_lost(connection, queue))
 		return "its device has failed";
-	if (is_refused(connection, queue))
+	if (verbs_reserve_is_off(connection, queue->rail))
 		return "its device refuses memory";
 	if (live && should_leave(connection, queue, now_ns))
 		return "its port is down";

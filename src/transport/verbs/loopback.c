@@ -46,13 +46,14 @@ static int make(struct verbs_connection *connection, struct verbs_rail *rail)
 	rail->loop.qp = api->create_qp(port->card->pd, &attr);
 	if (!rail->loop.qp)
 		return errno ? -errno : -ENOMEM;
-	rail->loop.epoch++;
 	itself.number = rail->loop.qp->qp_num;
 	r = verbs_pair_init(api, port, rail->loop.qp, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (r == 0)
 		r = verbs_pair_connect(api, port, rail->loop.qp, 0, &itself, &here, &options);
 	if (r < 0)
 		destroy(connection, &rail->loop);
+	else
+		rail->loop.epoch++;
 	return r;
 }
 
@@ -63,10 +64,10 @@ int verbs_loop_open(struct verbs_connection *connection)
 	if (connection->r.has_loops || r < 0)
 		return r;
 	for (unsigned i = 0; i < connection->rail_count; i++) {
-		if (i == connection->own_rail_count && connection->reserve_off)
+		if (verbs_reserve_is_off(connection, i))
 			break;
 		r = make(connection, &connection->rails[i]);
-		if (r < 0 && i == connection->own_rail_count) {
+		if (r < 0 && verbs_reserve_is(connection, i)) {
 			verbs_reserve_off(connection, r);
 		} else if (r < 0) {
 			log_warn("RDMA device %s gives no queue for memory of GPUs: %s. NCCL_NET_GDR_LEVEL=LOC keeps "
@@ -95,8 +96,7 @@ void verbs_loop_close(struct verbs_connection *connection)
 static unsigned rail_that_is_up(const struct verbs_connection *connection, unsigned but)
 {
 	for (unsigned i = 0; i < connection->rail_count; i++)
-		if (i != but && !verbs_port_is_down(connection->rails[i].port) &&
-		    !(connection->reserve_off && verbs_reserve_has(connection, i)))
+		if (i != but && !verbs_port_is_down(connection->rails[i].port) && !verbs_reserve_is_off(connection, i))
 			return i;
 	return but;
 }
@@ -151,8 +151,9 @@ int verbs_loop_flush(struct verbs_connection *connection, const void *data,
 	for (unsigned i = 0; i < connection->rail_count; i++) {
 		struct verbs_turn *turn;
 
-		/* A reserve that has refused this memory has written none of it. */
-		if (!wants_read(connection, i) || !verbs_registration_rkey(registration, i))
+		/* A reserve that has refused this memory, or a loop, has written none of it. */
+		if (!wants_read(connection, i) || !verbs_registration_rkey(registration, i) ||
+		    (verbs_reserve_is_off(connection, i) && !connection->rails[i].loop.epoch))
 			continue;
 		connection->rails[i].unflushed = false;
 		turn = add(connection, request, i);

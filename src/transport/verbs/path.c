@@ -24,7 +24,7 @@ struct verbs_path {
 	uint64_t used_ns;  /* noted here last */
 	uint64_t up_ns;    /* a port of it came up */
 	bool tried;        /* since the last failure */
-	bool said;         /* the first failure was logged */
+	bool said;         /* that it failed is in the log */
 };
 
 void verbs_paths_init(struct verbs_paths *paths)

@@ -257,12 +257,11 @@ void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue 
 	queue->state = VERBS_QUEUE_LIVE;
 	connection->live_count++;
 	verbs_path_proven(&connection->transport->paths, &ends);
-	if (queue->spare)
-		connection->way_tried_ns[queue->rail][queue->peer_rail] = 0;
-	if (queue->spare)
+	if (queue->spare) {
+		connection->tried_ns[queue->rail][queue->peer_rail] = 0;
 		log_info(LOG_NET, "the connection with host %s goes on from %s", connection->peer.host,
 			 verbs_path_text(&ends, text));
-	else if (queue->epoch)
+	} else if (queue->epoch)
 		log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
 			 connection->rails[queue->rail].port->name);
 }

@@ -50,7 +50,7 @@ void verbs_reserve_off(struct verbs_connection *connection, int error)
 	log_info(LOG_NET, "RDMA device %s does not stand by for the connection with host %s: %s",
 		 connection->rails[connection->own_rail_count].port->name, connection->peer.host, strerror(-error));
 	for (unsigned i = 0; i < connection->queue_count; i++)
-		if (verbs_reserve_has(connection, connection->queues[i].rail))
+		if (verbs_reserve_is(connection, connection->queues[i].rail))
 			verbs_queue_lost(connection, &connection->queues[i], "its device refuses memory");
 }
 
@@ -73,8 +73,8 @@ static bool may_go(const struct verbs_connection *connection, unsigned here, uns
 	const struct verbs_port *port = connection->rails[here].port;
 
 	return !verbs_port_is_down(port) && !verbs_peer_is_down(connection, there, now_ns) &&
-	       port->ethernet == connection->peer.rails[there].ethernet &&
-	       !(connection->reserve_off && verbs_reserve_has(connection, here)) && !is_taken(connection, here, there);
+	       port->ethernet == connection->peer.rails[there].ethernet && !verbs_reserve_is_off(connection, here) &&
+	       !is_taken(connection, here, there);
 }
 
 bool verbs_spare_has_way(const struct verbs_connection *connection, uint64_t now_ns)
@@ -100,12 +100,12 @@ bool verbs_spare_choose(struct verbs_connection *connection, struct verbs_queue 
 	uint64_t best_ns = UINT64_MAX;
 	unsigned best = 0;
 
-	/* From the last on, for that is the reserve: what the device's own reach failed. */
+	/* The last rail is the reserve, and of equal ways it is the better one: the own ports have just failed. */
 	for (unsigned here = connection->rail_count; here-- > 0;)
 		for (unsigned there = connection->peer.rail_count; there-- > 0;) {
 			const struct verbs_path_ends ends = { connection->rails[here].port,
 							      connection->peer.rails[there] };
-			const uint64_t tried_ns = connection->way_tried_ns[here][there];
+			const uint64_t tried_ns = connection->tried_ns[here][there];
 
 			if (tried_ns > best_ns || (tried_ns == best_ns && nearness(&ends) <= best) ||
 			    !may_go(connection, here, there, now_ns) || !verbs_path_is_open(paths, &ends, true, now_ns))

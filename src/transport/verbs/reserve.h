@@ -2,11 +2,11 @@
 /*
  * What stands by for the rails of a device. A connection has two things more than those:
  *
- * - the reserve: a port of another card of this host, in its last rail. All memory is registered with it from the beginning:
- *   when a cable is pulled the peer has the keys of the receives that are posted, and NCCL has closed the descriptors by which
- *   memory of GPUs could be registered. It carries nothing, and is no part of the device's speed.
- * - the spare: a queue without a queue pair. When no other queue is live it is built, by the connecting side, over whichever
- *   two rails have ports that are up; it is stopped when another one is live again.
+ * - the reserve: a port of another card of this host, in its last rail. All memory is registered with it from the
+ *   beginning. When a cable is pulled it is too late: the peer has the keys of the receives that are posted, and NCCL has
+ *   closed the descriptors of GPUs' memory. It carries nothing, and does not count in the device's speed.
+ * - the spare: a queue without a queue pair. When no other queue is live, the connecting side builds it over any two
+ *   rails whose ports are up. It is stopped when another queue is live again.
  *
  * Under the connection's lock.
  */
@@ -16,16 +16,21 @@
 #include "base/clock.h"
 #include "transport/verbs/verbs.h"
 
-/* The port that stands by for this device: one that is up, then the fastest, then the next one. NULL: none. */
+/* The port that stands by for this device: of those that are up the fastest. NULL: there is none. */
 struct verbs_port *verbs_reserve_port(struct verbs_transport *transport, const struct transport_device *device);
-/* It refuses what the device's own take, with this error: it carries nothing of this connection any more. */
+/* It has refused what the device's own ports take, with this error: it carries nothing more of this connection. */
 void verbs_reserve_off(struct verbs_connection *connection, int error);
-static inline bool verbs_reserve_has(const struct verbs_connection *connection, unsigned rail)
+static inline bool verbs_reserve_is(const struct verbs_connection *connection, unsigned rail)
 {
 	return rail >= connection->own_rail_count;
 }
+/* This rail is a reserve that is off. */
+static inline bool verbs_reserve_is_off(const struct verbs_connection *connection, unsigned rail)
+{
+	return connection->reserve_off && verbs_reserve_is(connection, rail);
+}
 
-/* The peer has said so, not too long ago: then it is tried all the same. */
+/* The peer has said so less than this ago; later the port is tried all the same. */
 #define VERBS_PEER_DOWN_NS (60 * NS_PER_S)
 static inline bool verbs_peer_is_down(const struct verbs_connection *connection, unsigned rail, uint64_t now_ns)
 {
@@ -36,7 +41,7 @@ static inline bool verbs_peer_is_down(const struct verbs_connection *connection,
 
 /* Whether there are two rails for the spare. */
 bool verbs_spare_has_way(const struct verbs_connection *connection, uint64_t now_ns);
-/* Gives the spare two rails that may be tried now: those that were tried longest ago, then those of the nearest addresses. */
+/* Gives the spare two rails to try now: those tried longest ago, of these the ones with the nearest addresses. */
 bool verbs_spare_choose(struct verbs_connection *connection, struct verbs_queue *spare, uint64_t now_ns);
 /* Another queue is live, in both directions. */
 bool verbs_spare_is_over(const struct verbs_connection *connection);

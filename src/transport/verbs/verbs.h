@@ -338,9 +338,8 @@ struct verbs_connection {
 	struct verbs_ring_out out;
 	struct verbs_ring_in in;
 	struct verbs_control control;
-	uint64_t way_tried_ns[VERBS_WIRE_RAILS_MAX]
-			     [VERBS_WIRE_RAILS_MAX]; /* by the spare, since it proved itself: here, there */
-	uint64_t looked_ns;                          /* at the control connection and the devices */
+	uint64_t tried_ns[VERBS_WIRE_RAILS_MAX][VERBS_WIRE_RAILS_MAX]; /* by the spare: own rail, peer's */
+	uint64_t looked_ns;                                            /* at the control connection and the devices */
 	LIST_HEAD(, verbs_registration) registrations;
 	struct verbs_request requests[TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES];
 	TAILQ_HEAD(, verbs_request) open; /* not done yet, in the order of posting */
