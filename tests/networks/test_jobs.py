@@ -272,6 +272,11 @@ def takes_nothing(network, ports):
     drop_all(network, ports[0])
 
 
+def takes_signs_of_life_alone(network, ports):
+    """The peer is heard, but no packet size is short enough."""
+    drop_all(network, ports[0], which="-m length --length 300:65535")
+
+
 def refuses(network, ports):
     """As a firewall may: the ends of a connection that go on over another port must not take it for the peer's word."""
     drop_all(network, ports[0], "REJECT --reject-with tcp-reset")
@@ -597,6 +602,7 @@ def cases():
             ("is lost", goes_down, {}), ("is lost, to callers that never rest", goes_down, {"words": ["--spin"]}),
             ("is lost for a while, by several streams", comes_back, {"env": {"TRIBUTARY_STREAMS": "4"}}),
             ("takes nothing any more", takes_nothing, {}), ("refuses", refuses, {}),
+            ("takes signs of life alone", takes_signs_of_life_alone, {}),
             ("is lost, then the other", both_in_turn, {"ports": 3, "seconds": 12})):
         found["a port %s" % name] = lambda happens=happens, how=how: check_goes_on(happens, **how)
     found["two hosts apart"] = lambda: check_no_path(drawing.apart(), "no route leads there")

@@ -275,7 +275,7 @@ static void take(struct tcp_connection *connection, struct tcp_detour *detour, b
 	else if (!connection->error)
 		replace(connection, detour, now_ns);
 	if (silent)
-		connection->last_rx_ns = now_ns; /* WELCOME */
+		connection->last_rx_ns = connection->s.mtu.moved_ns = now_ns; /* WELCOME */
 }
 
 static void race(struct tcp_connection *connection, struct tcp_detour *detour, bool silent, uint64_t now_ns)

@@ -213,10 +213,15 @@ void tcp_detour_note_ways(struct tcp_connection *connection, const struct tcp_wi
 /* Another way is, or will be, tried. */
 bool tcp_detour_may_help(const struct tcp_connection *connection);
 
+/* Nothing comes from the peer, or nothing gets to it though the peer is heard, over streams that come and go. */
 static inline bool tcp_connection_is_silent(const struct tcp_connection *connection, uint64_t now_ns)
 {
-	return !connection->live_count ||
-	       clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->stream_timeout_ns / 2;
+	const uint64_t most_ns = connection->transport->stream_timeout_ns / 2;
+
+	if (!connection->live_count || clock_elapsed_ns(connection->last_rx_ns, now_ns) > most_ns)
+		return true;
+	return connection->role == TCP_SENDER &&
+	       clock_elapsed_ns(connection->s.mtu.moved_ns, now_ns) > (connection->s.mtu.looks ? 2 : 1) * most_ns;
 }
 
 /* connector.c */

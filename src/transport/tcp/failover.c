@@ -320,20 +320,24 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 	tcp_stream_flush(stream, connection->role == TCP_SENDER, now_ns);
 }
 
-/* Silent while the rest of the connection is not: the path is broken, not the peer. */
+/*
+ * Silent while the rest of the connection is not: the path is broken, not the peer. A stream that is alone, too, may bring the
+ * peer's words and move nothing of ours: in one outage after the other the kernel doubles its timer past each time between.
+ */
 static bool is_silent(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
 	const uint64_t limit_ns = connection->transport->stream_timeout_ns;
 	/* Where short frames arrive it is soon known whether long ones are lost (mtu.c). */
 	const uint64_t moves_ns = stream->mtu.result == TCP_MTU_SUSPECT ? limit_ns : limit_ns / 2;
+	const bool alone = connection->live_count < 2;
+	const uint64_t heard_ns = alone ? TCP_SILENCE_BEATS * connection->transport->beat_ns : limit_ns / 2;
 
-	if (connection->live_count < 2 || clock_elapsed_ns(connection->last_rx_ns, now_ns) > limit_ns / 2)
+	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > heard_ns)
 		return false;
-	if (clock_elapsed_ns(stream->last_rx_ns, now_ns) > limit_ns)
+	if (!alone && clock_elapsed_ns(stream->last_rx_ns, now_ns) > limit_ns)
 		return true;
 	return connection->role == TCP_SENDER && stream->tx_written != stream->tx_acknowledged &&
-	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > moves_ns &&
-	       connection->last_rx_ns > stream->last_ack_ns;
+	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > moves_ns && connection->last_rx_ns > stream->last_ack_ns;
 }
 
 /*
