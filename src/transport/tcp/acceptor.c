@@ -343,8 +343,7 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_pending *pe
 
 	if (got == -EAGAIN || got == -EINTR) {
 		if (clock_elapsed_ns(pending->since_ns, now_ns) < transport->timeout_ns)
-			return false;
-		reject(transport, &pending->peer, "said nothing", now_ns);
+			return false; /* later nobody is told: a peer's network may have gone down in between */
 	} else if (got > 0) {
 		pending->count += (size_t)got;
 		if (pending->count < sizeof(pending->bytes))
