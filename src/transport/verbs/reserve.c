@@ -3,7 +3,11 @@
 
 #include "base/log.h"
 
+#include <linux/capability.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ---- the reserve ---- */
 
@@ -26,6 +30,26 @@ static bool is_better(const struct verbs_port *port, const struct verbs_port *th
 	return port->speed_Bps > than->speed_Bps;
 }
 
+/* The kernel does not count for those that may lock as they like. */
+bool verbs_reserve_may_lock(void)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur >= VERBS_LOCKED_ENOUGH ||
+	    (syscall(SYS_capget, &header, data) == 0 && data[0].effective >> CAP_IPC_LOCK & 1))
+		return true;
+	if (!atomic_flag_test_and_set(&said))
+		log_info(
+			LOG_NET,
+			"no other RDMA card stands by: this process may lock %llu KiB of memory, and would lock twice as "
+			"much (ulimit -l unlimited)",
+			(unsigned long long)limit.rlim_cur / 1024);
+	return false;
+}
+
 struct verbs_port *verbs_reserve_port(struct verbs_transport *transport, const struct transport_device *device)
 {
 	struct verbs_devices *cards = &transport->cards;
@@ -39,7 +63,7 @@ struct verbs_port *verbs_reserve_port(struct verbs_transport *transport, const s
 		if (may_stand_by(transport, device, port) && (!best || is_better(port, best)))
 			best = port;
 	}
-	return best;
+	return best && verbs_reserve_may_lock() ? best : NULL;
 }
 
 void verbs_reserve_off(struct verbs_connection *connection, int error)

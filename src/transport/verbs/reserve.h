@@ -16,7 +16,13 @@
 #include "base/clock.h"
 #include "transport/verbs/verbs.h"
 
-/* The port that stands by for this device: of those that are up the fastest. NULL: there is none. */
+#include <sys/resource.h>
+
+#define VERBS_LOCKED_ENOUGH ((rlim_t)1 << 30) /* bytes */
+
+/* All memory is locked once more for the reserve: false where the device's own ports would soon lack it. */
+bool verbs_reserve_may_lock(void);
+/* The port that stands by for this device: of those that are up the fastest. NULL: there is none, or memory is scarce. */
 struct verbs_port *verbs_reserve_port(struct verbs_transport *transport, const struct transport_device *device);
 /* It has refused what the device's own ports take, with this error: it carries nothing more of this connection. */
 void verbs_reserve_off(struct verbs_connection *connection, int error);

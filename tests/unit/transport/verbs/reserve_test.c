@@ -9,9 +9,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -286,6 +290,44 @@ static void it_is_a_port_of_another_card(void **state)
 	verbs_link_harness_close(&harness);
 }
 
+/* In the calling thread alone. */
+static void set_may_lock(bool may)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	assert_int_equal(syscall(SYS_capget, &header, data), 0);
+	if (may)
+		data[0].effective |= data[0].permitted & 1U << CAP_IPC_LOCK;
+	else
+		data[0].effective &= ~(1U << CAP_IPC_LOCK);
+	assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
+/* What is registered twice would lock what the own port needs. */
+static void it_leaves_scarce_memory_to_the_own_port(void **state)
+{
+	struct verbs_link_harness harness;
+	struct rlimit before, limit;
+
+	(void)state;
+	verbs_link_harness_begin(&harness, two, NULL);
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+	limit = before;
+	set_may_lock(false);
+	limit.rlim_cur = VERBS_LOCKED_ENOUGH / 1024;
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	assert_string_equal(reserve_of(&harness, 0), "");
+	limit.rlim_cur = VERBS_LOCKED_ENOUGH;
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+		assert_string_equal(reserve_of(&harness, 0), "fake1");
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+	set_may_lock(true);
+	assert_string_equal(reserve_of(&harness, 0), "fake1");
+	assert_int_equal(link_open(ops, harness.transport, 0, &harness.link), 0);
+	verbs_link_harness_close(&harness);
+}
+
 static void it_is_of_the_same_kind(void **state)
 {
 	struct verbs_link_harness harness;
@@ -313,9 +355,14 @@ int main(void)
 		cmocka_unit_test(a_card_that_refuses_memory_does_not_carry),
 		cmocka_unit_test(a_card_that_refuses_memory_later_carries_no_more),
 		cmocka_unit_test(it_is_a_port_of_another_card),
+		cmocka_unit_test(it_leaves_scarce_memory_to_the_own_port),
 		cmocka_unit_test(it_is_of_the_same_kind),
 	};
 
+	if (!verbs_reserve_may_lock()) {
+		fputs("skipped: without CAP_IPC_LOCK, and with so low a limit (ulimit -l), no card stands by\n", stderr);
+		return 77 /* skipped, to run-tests */;
+	}
 	runtime_start("verbs_reserve_test", 200);
 	return parallel_run_group_tests(tests, NULL, NULL);
 }
