@@ -87,6 +87,8 @@ enum transport_setting {
 	 * as there is room for what no receive matches.
 	 */
 	TRANSPORT_SET_UNPACED,
+	/* To a connection that another transport uses, 1: time-outs do not end it; its user asks silent_ns, and decides. */
+	TRANSPORT_SET_OUTLIVES_SILENCE,
 };
 
 /* What a device has carried since its transport was opened; these only grow. */
@@ -196,6 +198,8 @@ struct transport_ops {
 
 	/* A clause that says why it has failed, for another transport that uses it; "": it has not. */
 	void (*why)(struct transport_connection *connection, char *ret, size_t bytes);
+	/* How long nothing has come from its peer, or nothing that was sent has arrived there. */
+	uint64_t (*silent_ns)(struct transport_connection *connection);
 
 	/* Never blocks, whatever is outstanding; requests of the connection are gone with it. NULL is fine. */
 	void (*close_connection)(struct transport_connection *connection);

@@ -37,6 +37,7 @@ CONNECT_S = 3                   # of a job that can run
 SETTLE_S = 45                   # until a better path that connected late is used
 PORTS = 20000, 20020            # in which a stranger listens, too
 FLOOD = 1500                    # connections at a time: a process has 1024 places for those that say nothing
+LONG_ONES = "-m length --length 300:65535"  # for iptables
 METRIC = re.compile(r'^tributary_(sent_messages_total|connections)\{.*device="(\w+)"\} (\d+)$', re.MULTILINE)
 FLOW_GAP_MS, FLOW_BYTES = 50, 128 << 10
 RATE_BYTES, PAYLOAD = 4 << 20, 1448 / 1514
@@ -274,7 +275,7 @@ def takes_nothing(network, ports):
 
 def takes_signs_of_life_alone(network, ports):
     """The peer is heard, but no packet size is short enough."""
-    drop_all(network, ports[0], which="-m length --length 300:65535")
+    drop_all(network, ports[0], which=LONG_ONES)
 
 
 def refuses(network, ports):
@@ -323,7 +324,7 @@ def check_lost_welcome():
     d = many_ports()
 
     def loses(network):
-        drop_all(network, d.hosts[0].port("a"), "DROP", "-m length --length 300:65535")
+        drop_all(network, d.hosts[0].port("a"), which=LONG_ONES)
 
     def work(job):
         expect(job.answers("connected", 60) is not None, "the job did not come up")

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection whose own way brings nothing any more goes over another one. Nothing stands by: when all streams are silent,
- * or lost, a sender dials another way to the peer, and closes nothing meanwhile. The peer's WELCOME proves that the peer
- * lives, and so that the way is lost and not the peer stopped. Then stream DETOUR is that socket, the others are lost by the
- * rules of failover.c, and what they had goes over it. They are dialled anew over their own way; one that is back carries data
- * again when it has been heard for a while, longer each time, and the detour ends.
+ * or lost, or take nothing, a sender dials another way to the peer, and closes nothing meanwhile. The peer's WELCOME proves
+ * that it lives, and so that the way is lost and not the peer stopped. Then stream DETOUR is that socket, the others are lost
+ * by the rules of failover.c, and what they had goes over it. They are dialled anew over their own way; one that is back
+ * carries data again when it has been heard for a while, longer each time, and the detour ends.
  *
  * A connection that did not find its devices' ports joined looks for a better way later, too: a port that was down as the job
  * began is used once it is up.
@@ -19,6 +19,7 @@
 
 #define HEAR_NS        (100 * NS_PER_MS) /* from WELCOME on: a peer that was stopped sends its signs of life */
 #define AGAIN_NS       NS_PER_S          /* no way was found */
+#define AGAIN_MOST_NS  (30 * NS_PER_S)
 #define REST_FIRST_NS  (2 * NS_PER_S)
 #define REST_MOST_NS   (60 * NS_PER_S)
 #define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
@@ -27,6 +28,7 @@
 enum {
 	DETOUR = TCP_DETOUR_STREAM,
 	HEARD_BEATS = 2, /* what two sources of ticks make of one */
+	AGAIN_PART = 8,  /* of the silence */
 };
 
 struct tcp_detour {
@@ -108,6 +110,12 @@ static bool is_hopeless(const struct tcp_race *race)
 	return true;
 }
 
+/* Seldom when it has lasted long. */
+static uint64_t again_ns(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	return max_u64(AGAIN_NS, min_u64(clock_elapsed_ns(connection->last_rx_ns, now_ns) / AGAIN_PART, AGAIN_MOST_NS));
+}
+
 static void begin(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
 {
 	const struct tcp_stream *stream = &connection->streams[DETOUR];
@@ -131,27 +139,30 @@ static void begin(struct tcp_connection *connection, struct tcp_detour *detour, 
 		leave_out_worse(connection, race);
 	tcp_ways_spread(race->ways, race->dead, race->way_count, connection->id);
 	detour->races = !is_hopeless(race);
-	detour->again_at_ns = now_ns + AGAIN_NS;
+	detour->again_at_ns = now_ns + again_ns(connection, now_ns);
 }
 
-static void give_up(struct tcp_detour *detour, uint64_t now_ns)
+static void give_up(const struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
 {
 	tcp_race_end(&detour->race);
 	sys_close_socket(&detour->dial.fd);
 	detour->races = detour->better = false;
-	detour->again_at_ns = now_ns + AGAIN_NS;
+	detour->again_at_ns = now_ns + again_ns(connection, now_ns);
 }
 
-static void say_other_way(const struct tcp_connection *connection, const struct tcp_detour *detour)
+static void say_other_way(const struct tcp_connection *connection, const struct tcp_detour *detour, bool heard)
 {
 	const struct tcp_transport *transport = connection->transport;
 	const int interface = detour->dial.interface;
 	char text[TCP_ADDRESS_TEXT];
 
 	log_info(LOG_NET, "%s host %s%s; the connection goes over interface %s to %s %s",
-		 detour->better ? "a better way leads to" : "nothing comes from", connection->peer_host,
-		 detour->better ? "" : " any more", interface < 0 ? "?" : transport->interfaces[interface].name,
-		 tcp_socket_text(&detour->dial.peer, text), detour->better ? "now" : "meanwhile");
+		 detour->better ? "a better way leads to"
+		 : heard        ? "nothing gets to"
+				: "nothing comes from",
+		 connection->peer_host, detour->better ? "" : " any more",
+		 interface < 0 ? "?" : transport->interfaces[interface].name, tcp_socket_text(&detour->dial.peer, text),
+		 detour->better ? "now" : "meanwhile");
 }
 
 static bool is_among(const struct sockaddr_storage *peer, const struct tcp_wire_address *ways, unsigned count,
@@ -209,7 +220,8 @@ static void replace(struct tcp_connection *connection, struct tcp_detour *detour
 	stream->dial->state = TCP_DIAL_START;
 	stream->dial->once = false;
 	stream->dial->retry_at_ns = 0;
-	detour->rest_ns = detour->lost_ns && clock_elapsed_ns(detour->lost_ns, now_ns) < REST_FORGET_NS
+	detour->rest_ns = detour->lost_ns &&
+					  clock_elapsed_ns(detour->lost_ns, now_ns) < detour->rest_ns + REST_FORGET_NS
 				  ? min_u64(2 * detour->rest_ns, REST_MOST_NS)
 				  : REST_FIRST_NS;
 	detour->lost_ns = now_ns;
@@ -251,13 +263,21 @@ static void settle(struct tcp_connection *connection, struct tcp_detour *detour,
 	tcp_failover_watch_stream(connection, stream, now_ns);
 }
 
+/* Over streams that take nothing. */
+static bool is_heard_of(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	return connection->live_count &&
+	       clock_elapsed_ns(connection->last_rx_ns, now_ns) <= TCP_SILENCE_BEATS * connection->transport->beat_ns;
+}
+
 /* The way is there. A peer that was only stopped is heard over the old one, too. */
 static void take(struct tcp_connection *connection, struct tcp_detour *detour, bool silent, uint64_t now_ns)
 {
 	struct tcp_stream *stream = &connection->streams[DETOUR];
+	const bool heard = is_heard_of(connection, now_ns);
 
 	if (detour->dial.hello.epoch <= stream->epoch) { /* it came back by itself, and the peer knows of that one */
-		give_up(detour, now_ns);
+		give_up(connection, detour, now_ns);
 		return;
 	}
 	if (stream->move == TCP_MOVE_CALL) { /* its mover sees to that first */
@@ -265,17 +285,20 @@ static void take(struct tcp_connection *connection, struct tcp_detour *detour, b
 		return;
 	}
 	if (silent || detour->better)
-		say_other_way(connection, detour);
+		say_other_way(connection, detour, heard);
 	tcp_failover_lost(connection, stream, "its connection takes another way", now_ns);
 	for (unsigned i = 0; i < connection->stream_count && (silent || detour->better); i++)
 		tcp_failover_lost(connection, &connection->streams[i],
-				  detour->better ? "a better way is there" : "it fell silent", now_ns);
+				  detour->better ? "a better way is there"
+				  : heard        ? "it takes nothing"
+						 : "it fell silent",
+				  now_ns);
 	if (!connection->error && detour->better)
 		settle(connection, detour, now_ns);
 	else if (!connection->error)
 		replace(connection, detour, now_ns);
 	if (silent)
-		connection->last_rx_ns = connection->s.mtu.moved_ns = now_ns; /* WELCOME */
+		connection->last_rx_ns = connection->s.mtu.left_ns = now_ns; /* WELCOME */
 }
 
 static void race(struct tcp_connection *connection, struct tcp_detour *detour, bool silent, uint64_t now_ns)
@@ -288,7 +311,7 @@ static void race(struct tcp_connection *connection, struct tcp_detour *detour, b
 			r = tcp_race_failed(&detour->race, r, now_ns);
 	}
 	if (r < 0)
-		give_up(detour, now_ns);
+		give_up(connection, detour, now_ns);
 	else if (detour->dial.state == TCP_DIAL_READY && !detour->ready_ns)
 		detour->ready_ns = now_ns;
 	else if (detour->ready_ns && (!connection->live_count || clock_elapsed_ns(detour->ready_ns, now_ns) > HEAR_NS))
@@ -325,7 +348,8 @@ static bool is_heard(const struct tcp_connection *connection, const struct tcp_s
 	const uint64_t most_ns = HEARD_BEATS * connection->transport->beat_ns;
 	struct tcp_socket_sent sent;
 
-	return (tcp_socket_sent(stream->fd, &sent) ? sent.silent_ns : clock_elapsed_ns(stream->last_rx_ns, now_ns)) < most_ns;
+	return (tcp_socket_sent(stream->fd, &sent) ? sent.silent_ns : clock_elapsed_ns(stream->last_rx_ns, now_ns)) <
+	       most_ns;
 }
 
 /*
@@ -386,7 +410,7 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 	soon = let_rested_carry(connection, now_ns);
 	if (detour->races && detour->dial.state < TCP_DIAL_HELLO &&
 	    (detour->better ? silent || clock_elapsed_ns(detour->race.begin_ns, now_ns) > BETTER_TRY_NS : !silent))
-		give_up(detour, now_ns);
+		give_up(connection, detour, now_ns);
 	if (!detour->races && (better || (silent && now_ns >= detour->again_at_ns))) {
 		detour->better = better;
 		begin(connection, detour, now_ns);

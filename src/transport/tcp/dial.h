@@ -7,6 +7,7 @@
 #define TRIBUTARY_TRANSPORT_TCP_DIAL_H
 
 #include "base/clock.h"
+#include "base/minmax.h"
 #include "transport/tcp/reach.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/ways.h"
@@ -217,11 +218,12 @@ bool tcp_detour_may_help(const struct tcp_connection *connection);
 static inline bool tcp_connection_is_silent(const struct tcp_connection *connection, uint64_t now_ns)
 {
 	const uint64_t most_ns = connection->transport->stream_timeout_ns / 2;
+	const struct tcp_mtu_sender *mtu = &connection->s.mtu;
 
 	if (!connection->live_count || clock_elapsed_ns(connection->last_rx_ns, now_ns) > most_ns)
 		return true;
 	return connection->role == TCP_SENDER &&
-	       clock_elapsed_ns(connection->s.mtu.moved_ns, now_ns) > (connection->s.mtu.looks ? 2 : 1) * most_ns;
+	       clock_elapsed_ns(max_u64(mtu->moved_ns, mtu->left_ns), now_ns) > (mtu->looks ? 2 : 1) * most_ns;
 }
 
 /* connector.c */

@@ -16,7 +16,7 @@
  * no data before. The connection fails when the peer's process is gone, as far as this host can see
  * it, when its host refuses three times or its process does not know the connection, and no detour
  * may help, when the receiver has waited two fifths of what replacing a stream may take, and when
- * the time-out has passed.
+ * the time-out has passed. Time alone does not end one that outlives silence (enum transport_setting).
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -320,24 +320,20 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 	tcp_stream_flush(stream, connection->role == TCP_SENDER, now_ns);
 }
 
-/*
- * Silent while the rest of the connection is not: the path is broken, not the peer. A stream that is alone, too, may bring the
- * peer's words and move nothing of ours: in one outage after the other the kernel doubles its timer past each time between.
- */
+/* Silent while the rest of the connection is not: the path is broken, not the peer. */
 static bool is_silent(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
 	const uint64_t limit_ns = connection->transport->stream_timeout_ns;
 	/* Where short frames arrive it is soon known whether long ones are lost (mtu.c). */
 	const uint64_t moves_ns = stream->mtu.result == TCP_MTU_SUSPECT ? limit_ns : limit_ns / 2;
-	const bool alone = connection->live_count < 2;
-	const uint64_t heard_ns = alone ? TCP_SILENCE_BEATS * connection->transport->beat_ns : limit_ns / 2;
 
-	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > heard_ns)
+	if (connection->live_count < 2 || clock_elapsed_ns(connection->last_rx_ns, now_ns) > limit_ns / 2)
 		return false;
-	if (!alone && clock_elapsed_ns(stream->last_rx_ns, now_ns) > limit_ns)
+	if (clock_elapsed_ns(stream->last_rx_ns, now_ns) > limit_ns)
 		return true;
 	return connection->role == TCP_SENDER && stream->tx_written != stream->tx_acknowledged &&
-	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > moves_ns && connection->last_rx_ns > stream->last_ack_ns;
+	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > moves_ns &&
+	       connection->last_rx_ns > stream->last_ack_ns;
 }
 
 /*
@@ -376,7 +372,7 @@ static bool is_given_up(const struct tcp_connection *connection, uint64_t now_ns
 	const struct tcp_transport *transport = connection->transport;
 	uint64_t most_ns = connection->role == TCP_SENDER ? transport->silence_ns : transport->stream_timeout_ns;
 
-	return clock_elapsed_ns(connection->lost_ns, now_ns) > most_ns ||
+	return (!connection->outlives_silence && clock_elapsed_ns(connection->lost_ns, now_ns) > most_ns) ||
 	       (connection->peer_process && process_has_ended(connection->peer_process));
 }
 
@@ -407,7 +403,8 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
 		return;
 	}
-	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->silence_ns) {
+	if (!connection->outlives_silence &&
+	    clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->silence_ns) {
 		snprintf(reason, sizeof(reason), "nothing was heard of it for %.1f s (TRIBUTARY_TIMEOUT)",
 			 (double)(clock_elapsed_ns(connection->last_rx_ns, now_ns)) / NS_PER_S);
 		tcp_connection_fail(connection, -EREMOTEIO, reason);

@@ -294,7 +294,8 @@ static void end_if_stuck(struct tcp_connection *connection, uint64_t now_ns)
 	char reason[256], sizes[64];
 
 	/* failover.c ends connections to silent peers. */
-	if (stuck_ns <= connection->transport->silence_ns || silent_ns > SILENT_BEATS * connection->transport->beat_ns)
+	if (connection->outlives_silence || stuck_ns <= connection->transport->silence_ns ||
+	    silent_ns > SILENT_BEATS * connection->transport->beat_ns)
 		return;
 	snprintf(reason, sizeof(reason),
 		 "nothing sent to it has arrived for %.1f s (TRIBUTARY_TIMEOUT), though it was heard %.1f s ago; "

@@ -44,6 +44,7 @@ struct tcp_mtu {
 /* Of a sender. */
 struct tcp_mtu_sender {
 	uint64_t moved_ns; /* when more than a sign of life arrived last, or nothing was to arrive */
+	uint64_t left_ns;  /* when a path was left last for want of that (detour.c) */
 	bool looks; /* tcp_mtu_watch is to come again soon; streams that are not stuck beat more often meanwhile */
 };
 

@@ -186,6 +186,13 @@ static void progress_watched(struct tcp_connection *connection)
 	tcp_connection_answer(connection, true);
 }
 
+/* Whose user lets it be so: nothing about it is urgent. */
+static bool is_long_silent(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	return connection->outlives_silence &&
+	       clock_elapsed_ns(connection->last_rx_ns, now_ns) > 2 * connection->transport->stream_timeout_ns;
+}
+
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 {
 	uint64_t looked_ns = connection->last_tick_ns;
@@ -207,9 +214,9 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	    clock_elapsed_ns(tcp_request_awaited(connection)->posted_ns, now_ns) >
 		    connection->transport->params->report_after_ns)
 		tcp_report_waiting(connection, now_ns);
-	atomic_store(&connection->hurries,
-		     !connection->error && (connection->s.mtu.looks || tcp_connection_lacks_stream(connection, now_ns) ||
-					(connection->s.way_count && tcp_connection_is_silent(connection, now_ns))));
+	atomic_store(&connection->hurries, !connection->error && !is_long_silent(connection, now_ns) &&
+						   (connection->s.mtu.looks || tcp_connection_lacks_stream(connection, now_ns) ||
+						    (connection->s.way_count && tcp_connection_is_silent(connection, now_ns))));
 }
 
 int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next)

@@ -263,7 +263,7 @@ struct tcp_connection {
 	pthread_mutex_t lock;
 	int error;        /* 0, or what every call returns from now on */
 	bool peer_closed; /* it said BYE */
-	bool closing;     /* closed by its user; the service thread lets the last bytes out */
+	bool outlives_silence, closing; /* closing: by its user; the service thread lets the last bytes out */
 	uint64_t closing_since_ns;
 	/*
 	 * By an owner, who moves its data, not the caller of test (transport.h). The doorbell is rung when somebody else has

@@ -392,6 +392,9 @@ static void tcp_set(struct transport_connection *opaque, enum transport_setting 
 	case TRANSPORT_SET_UNPACED:
 		connection->r.unpaced = true;
 		break;
+	case TRANSPORT_SET_OUTLIVES_SILENCE:
+		connection->outlives_silence = value;
+		break;
 	}
 	unlocked(connection, 0);
 }
@@ -456,6 +459,21 @@ static void tcp_why(struct transport_connection *opaque, char *ret, size_t bytes
 	pthread_mutex_unlock(&connection->lock);
 }
 
+static uint64_t tcp_silent_ns(struct transport_connection *opaque)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+	uint64_t now_ns, heard_ns;
+
+	pthread_mutex_lock(&connection->lock);
+	now_ns = clock_now_ns();
+	heard_ns = connection->last_rx_ns;
+	if (connection->role == TCP_SENDER)
+		heard_ns = min_u64(heard_ns, connection->s.mtu.moved_ns);
+	heard_ns = clock_heard_ns(heard_ns, connection->last_tick_ns, now_ns, 2 * connection->transport->beat_ns);
+	pthread_mutex_unlock(&connection->lock);
+	return clock_elapsed_ns(heard_ns, now_ns);
+}
+
 static void tcp_close_connection(struct transport_connection *connection)
 {
 	if (connection)
@@ -484,6 +502,7 @@ const struct transport_ops transport_tcp = {
 	.watch = tcp_watch,
 	.progress = tcp_progress,
 	.why = tcp_why,
+	.silent_ns = tcp_silent_ns,
 	.close_connection = tcp_close_connection,
 	.close_listener = tcp_close_listener,
 };

@@ -619,53 +619,6 @@ static void time_in_which_nobody_looked_is_no_silence(void **state)
 	free(harness);
 }
 
-/* The only stream that is left, with a message on it; beats pass as they are told to. Returns how long it stays, 10 s at most. */
-static uint64_t lone_stream_stays_ns(struct harness *harness, bool heard)
-{
-	struct tcp_connection *sender;
-	uint64_t begin_ns;
-
-	harness_open(harness, harness_program("unscheduled"), 1);
-	sender = harness->sender;
-	for (unsigned i = 1; i < HARNESS_STREAMS; i++)
-		tcp_failover_lost(sender, &sender->streams[i], "the test says so", harness->now_ns);
-	harness_exchange(harness, 5, 100, true);
-	assert_int_equal(sender->live_count, 1);
-	assert_non_null(harness_receive(harness, harness->in[0], HARNESS_BYTES, 5));
-	assert_non_null(harness_send(harness, harness->out[0], 1000, 5));
-	begin_ns = harness->now_ns;
-	while (sender->live_count && !sender->error && harness->now_ns - begin_ns < 10 * NS_PER_S) {
-		harness->now_ns += harness->transport.beat_ns;
-		tcp_connection_tick(sender, harness->now_ns);
-		tcp_connection_tick(harness->receiver, harness->now_ns);
-		if (heard)
-			harness_pass_some(&harness->middles[0], 0);
-	}
-	return harness->now_ns - begin_ns;
-}
-
-/* Its kernel's timer may have grown beyond any time between two outages. A peer that only stopped says nothing at all. */
-static void a_lone_stream_that_takes_nothing_is_dialled_anew(void **state)
-{
-	struct harness *harness = calloc(1, sizeof(*harness));
-	uint64_t stays_ns;
-
-	(void)state;
-	assert_non_null(harness);
-	stays_ns = lone_stream_stays_ns(harness, true);
-	assert_true(stays_ns > harness->transport.stream_timeout_ns / 2);
-	assert_true(stays_ns <= harness->transport.stream_timeout_ns / 2 + 4 * harness->transport.beat_ns);
-	harness_rejoin(harness);
-	harness_step(harness, 50);
-	assert_memory_equal(harness->in[0], harness->out[0], 1000);
-	harness_exchange(harness, 5, 100, true);
-	harness_close(harness);
-	stays_ns = lone_stream_stays_ns(harness, false);
-	assert_true(stays_ns >= harness->transport.silence_ns);
-	harness_close(harness);
-	free(harness);
-}
-
 static void only_a_connection_that_lives_is_waited_for(void **state)
 {
 	struct harness *harness = calloc(1, sizeof(*harness));
@@ -694,7 +647,6 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_a_connection_that_lives_is_waited_for),
-		cmocka_unit_test(a_lone_stream_that_takes_nothing_is_dialled_anew),
 		cmocka_unit_test(the_first_stream_is_the_primary_again),
 		cmocka_unit_test(an_idle_connection_keeps_its_streams),
 		cmocka_unit_test(words_go_on_the_stream_with_data),
