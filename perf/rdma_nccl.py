@@ -9,9 +9,9 @@ folder with libnccl.so.2 and rankbench. Without them, or where no virtual machin
 status 77.
 
 The hosts are virtual machines with SoftRoCE on two cables, joined to one device in NCCL or two devices, and a third cable for NCCL's
-bootstrap, which stays. The first cable fails at the second host. One AllReduce of 64 KiB follows another, and every element
-is checked on both hosts. A wait is the time of an AllReduce that takes over a second, without the first. WORD: those
-cases alone whose names have it.
+bootstrap, which stays. The first cable fails at the second host, or TCP on both, which RDMA's control connections go over. One
+AllReduce of 64 KiB follows another, and every element is checked on both hosts. A wait is the time of an AllReduce that takes over
+a second, without the first. WORD: those cases alone whose names have it.
 """
 
 import argparse
@@ -45,6 +45,7 @@ def flaps(begin_s, seconds):
 FAILURES = {"nothing": [], "cable out for 2 s": link(BEGIN_S, BEGIN_S + 2), "cable out for good": link(BEGIN_S, None),
             "cable out and in every 1 to 3 s for 20 s": flaps(BEGIN_S, 20),
             "RoCE swallowed": [(BEGIN_S, "blackhole h1 rail 0 roce")],
+            "TCP swallowed": [(BEGIN_S, f"blackhole h1 rail {rail} tcp") for rail in (0, 1)],
             "RoCE swallowed for 10 s": [(BEGIN_S, "blackhole h1 rail 0 roce"), (BEGIN_S + 10, "heal h1 rail 0")]}
 
 

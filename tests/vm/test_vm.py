@@ -39,13 +39,14 @@ class Faults(unittest.TestCase):
                 ("2 link h1 down", "link", 1, [0, 1], "down"), ("2.5s link h0 rail 1 up", "link", 0, [1], "up"),
                 ("0 loss 1% h0", "loss", 0, [0, 1], "1"), ("0 loss 0.5 h0 rail 0", "loss", 0, [0], "0.5"),
                 ("3 blackhole h1", "blackhole", 1, [0, 1], ""), ("3 blackhole h1 rail 0 roce", "blackhole", 1, [0], "roce"),
+                ("3 blackhole h1 tcp", "blackhole", 1, [0, 1], "tcp"),
                 ("4 heal h1", "heal", 1, [0, 1], ""), ("1 kill h0", "kill", 0, [0, 1], "")):
             fault = faults.parse(text, 2, 2)
             self.assertEqual((fault.kind, fault.host, fault.rails, fault.value), (kind, host, rails, value), text)
 
     def test_anything_else_is_refused(self):
         for text in ("", "soon kill h0", "1 melt h0", "1 kill", "1 kill h2", "1 link h0", "1 link h0 sideways",
-                     "1 loss h0", "1 link h0 rail 2 down", "1 kill h0 now", "1 blackhole h0 tcp"):
+                     "1 loss h0", "1 link h0 rail 2 down", "1 kill h0 now", "1 blackhole h0 udp"):
             with self.assertRaises(faults.FaultError, msg=text):
                 faults.parse(text, 2, 2)
         with self.assertRaises(faults.FaultError):

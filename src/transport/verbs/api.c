@@ -66,6 +66,8 @@ static const struct {
 	SYMBOL(create_qp, "1.1", true),
 	SYMBOL(modify_qp, "1.1", true),
 	SYMBOL(destroy_qp, "1.1", true),
+	SYMBOL(query_ece, "1.10", false),
+	SYMBOL(set_ece, "1.10", false),
 	SYMBOL(get_async_event, "1.1", true),
 	SYMBOL(ack_async_event, "1.1", true),
 	SYMBOL(fork_init, "1.1", true),

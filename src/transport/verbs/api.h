@@ -45,6 +45,9 @@ struct verbs_api {
 	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 	int (*destroy_qp)(struct ibv_qp *qp);
+	/* NULL: too old. A device that knows nothing of it gives EOPNOTSUPP. */
+	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ret);
+	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
 	int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *ret);
 	void (*ack_async_event)(struct ibv_async_event *event);
 	int (*fork_init)(void);

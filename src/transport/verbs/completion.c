@@ -60,6 +60,7 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 
 	queue->receives--;
 	queue->notices++;
+	connection->life.came++;
 	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
 		verbs_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
 		return;
@@ -211,6 +212,8 @@ static int take_one(struct verbs_connection *connection)
 	in->taken++;
 	if (descriptor.type != VERBS_DESCRIPTOR_CREDIT)
 		verbs_queue_moved(connection);
+	else
+		connection->life.answer |= descriptor.size != 0;
 	verbs_ring_seen(connection, descriptor.taken);
 	take_credits(connection, &descriptor, entry + VERBS_WIRE_HEAD_BYTES);
 	return connection->role == VERBS_SENDER

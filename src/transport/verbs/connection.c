@@ -224,12 +224,8 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 		verbs_pair_rail(rail->port, &ret->rails[i]);
 		ret->rails[i].rkey = rail->block->mr->rkey;
 	}
-	for (unsigned i = 0; i < connection->queue_count; i++) {
-		const struct verbs_queue *queue = &connection->queues[i];
-
-		ret->queues[i] = (struct verbs_wire_queue){ queue->qp ? queue->qp->qp_num : 0, queue->psn,
-							    (uint8_t)queue->rail };
-	}
+	for (unsigned i = 0; i < connection->queue_count; i++)
+		ret->queues[i] = verbs_queue_itself(connection, &connection->queues[i]);
 	ret->ring_address = (uintptr_t)connection->in.memory;
 	if (connection->role == VERBS_RECEIVER) {
 		ret->window_address = (uintptr_t)connection->r.window;
@@ -343,6 +339,7 @@ void verbs_connection_start(struct verbs_connection *connection, struct transpor
 	connection->control.out = out;
 	connection->control.in = in;
 	connection->looked_ns = connection->progressed_ns = clock_now_ns();
+	verbs_life_begin(connection, connection->looked_ns);
 	LIST_INSERT_HEAD(&connection->transport->connections, connection, link);
 	connection->state = VERBS_CONNECTION_STANDS;
 	connection->own_queue_count = connection->queue_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control connections: one of the TCP transport in each direction. They carry frames; their heartbeat, which goes on
- * whatever this process does, is what shows that the peer lives.
+ * whatever this process does, shows that the peer lives; life.c what does without it.
  */
 #include "transport/verbs/verbs.h"
 
@@ -74,11 +74,26 @@ int verbs_control_push(struct verbs_connection *connection)
 	return r < 0 ? r : 0;
 }
 
+/* One of the same port that has not gone out yet says nothing any more. */
+static bool replaces(struct verbs_control *control, const struct verbs_wire_frame *frame)
+{
+	for (unsigned i = control->frame_head + (control->sending != NULL); i != control->frame_tail; i++) {
+		struct verbs_wire_frame *waits = &control->frames[i % VERBS_FRAMES];
+
+		if (frame->type == VERBS_FRAME_PORT && waits->type == frame->type &&
+		    waits->made.rail == frame->made.rail) {
+			*waits = *frame;
+			return true;
+		}
+	}
+	return false;
+}
+
 int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
 {
 	struct verbs_control *control = &connection->control;
 
-	if (!control->out)
+	if (!control->out || replaces(control, frame))
 		return 0;
 	if (control->frame_tail - control->frame_head == VERBS_FRAMES)
 		return verbs_connection_fail(connection, -EREMOTEIO, "it does not read what is said to it");

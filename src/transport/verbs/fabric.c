@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,7 @@ void verbs_fabric_load(struct verbs_fabric *ret)
 		.timeout = number("NCCL_IB_TIMEOUT", 31, VERBS_FABRIC_UNSET),
 		.retry_count = number("NCCL_IB_RETRY_CNT", 7, VERBS_FABRIC_UNSET),
 		.relaxed = number("NCCL_IB_PCI_RELAXED_ORDERING", 2, 2) != 0,
+		.ece = number("NCCL_IB_ECE_ENABLE", INT_MAX, 1) != 0,
 	};
 	load_range(&ret->wish);
 }
@@ -78,7 +80,8 @@ static const char *const known[] = { "DISABLE",
 				     "RETRY_CNT",
 				     "QPS_PER_CONNECTION",
 				     "ROUTABLE_FLID_GID_INDEX",
-				     "PCI_RELAXED_ORDERING" };
+				     "PCI_RELAXED_ORDERING",
+				     "ECE_ENABLE" };
 
 static bool is_known(const char *variable)
 {

@@ -22,7 +22,8 @@
  * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
  *
  * Losses have no limit as long as something of a message arrives between them. When nothing does, the connection waits for
- * a queue that carries something: for TRIBUTARY_TIMEOUT, twice that while one is live.
+ * a queue that carries something: for TRIBUTARY_TIMEOUT, twice that while one is live. A stopped queue waits for the peer's
+ * word as long as the control connection is heard, and TRIBUTARY_TIMEOUT beyond (life.c).
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -49,12 +50,8 @@ static void say(struct verbs_connection *connection, enum verbs_frame_type type,
 	};
 
 	frame.there = (uint8_t)queue->peer_rail;
-
-	if (queue->qp) {
-		frame.made.number = queue->qp->qp_num;
-		frame.made.psn = queue->psn;
-		frame.made.rail = (uint8_t)queue->rail;
-	}
+	if (type == VERBS_FRAME_BUILD || type == VERBS_FRAME_BUILT)
+		frame.made = verbs_queue_itself(connection, queue);
 	verbs_control_say(connection, &frame);
 }
 

@@ -4,16 +4,20 @@
  * pair with itself on each rail: an eager message goes by a write from the window into its receive; and a flush is a read, which
  * comes back when everything that the card has written before is where the GPU sees it.
  *
- * A loop that fails is made anew and its turns are done again, for the time of TRIBUTARY_TIMEOUT.
+ * A loop that fails is made anew and its turns are done again, for the time of TRIBUTARY_TIMEOUT, reads over a port that is down
+ * for 5 s.
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "transport/verbs/reserve.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BUILD_AGAIN_NS (20 * NS_PER_MS)
+#define DARK_NS        (5 * NS_PER_S)
 
 /* ---- queue pairs ---- */
 
@@ -225,29 +229,43 @@ static bool has_stopped(const struct verbs_connection *connection, unsigned rail
 }
 
 /*
- * All that was on its way is to be done again. Of a port that is down nothing is read any more: its queues were stopped, which
- * the card has answered after the last of their writes, and the other rails go on.
+ * All that was on its way is to be done again: writes by another rail where the port is down, but no other card can show that
+ * the GPU sees what this one wrote.
  */
 static void failed(struct verbs_connection *connection, unsigned index, const char *why)
 {
 	struct verbs_rail *rail = &connection->rails[index];
-	bool leave = verbs_port_is_down(rail->port) && has_stopped(connection, index);
-	unsigned other = leave ? rail_that_is_up(connection, index) : index;
+	const bool leave = verbs_port_is_down(rail->port) && has_stopped(connection, index);
+	const unsigned other = leave ? rail_that_is_up(connection, index) : index;
 
 	log_info(LOG_NET, "the queue for memory of GPUs on %s is lost: %s", rail->port->name, why);
 	destroy(connection, &rail->loop);
 	rail->loop.build_at_ns = clock_now_ns() + BUILD_AGAIN_NS;
-	for (unsigned i = 0; i < connection->r.turn_count;) {
+	for (unsigned i = 0; i < connection->r.turn_count; i++) {
 		struct verbs_turn *turn = &connection->r.turns[i];
 
-		if (turn->rail != index || other == index || turn->slot) {
-			turn->posted &= turn->rail != index;
-			turn->rail = turn->rail == index ? other : turn->rail;
-			i++;
-		} else {
-			read_done(connection, remove_turn(&connection->r, i).request);
-		}
+		if (turn->rail != index)
+			continue;
+		turn->posted = false;
+		turn->rail = turn->slot ? other : index;
 	}
+}
+
+/* Other rails would wait for it, so it ends sooner than by TRIBUTARY_TIMEOUT. */
+static void fail_if_dark(struct verbs_connection *connection, const struct verbs_turn *turn, uint64_t now_ns)
+{
+	struct verbs_loop *loop = &connection->rails[turn->rail].loop;
+	const struct verbs_port *port = connection->rails[turn->rail].port;
+	char why[sizeof(connection->why)];
+
+	if (!verbs_port_is_down(port))
+		loop->dark_since_ns = now_ns;
+	if (turn->slot || clock_elapsed_ns(max_u64(loop->dark_since_ns, turn->since_ns), now_ns) <= DARK_NS ||
+	    !verbs_port_is_down(port))
+		return;
+	snprintf(why, sizeof(why), "port %s is down and does not read back what it wrote into a GPU's memory",
+		 port->name);
+	verbs_connection_fail(connection, -EIO, why);
 }
 
 void verbs_loop_step(struct verbs_connection *connection)
@@ -264,6 +282,9 @@ void verbs_loop_step(struct verbs_connection *connection)
 		struct verbs_turn *turn = &r->turns[i];
 		struct verbs_rail *rail = &connection->rails[turn->rail];
 
+		fail_if_dark(connection, turn, now_ns);
+		if (connection->error)
+			return;
 		if (turn->posted || rail->loop.posted == VERBS_LOOP_SENDS)
 			continue;
 		if (!rail->loop.qp && now_ns >= rail->loop.build_at_ns && make(connection, rail) < 0)

@@ -68,8 +68,13 @@ int verbs_pair_connect(const struct verbs_api *api, const struct verbs_port *por
 				    .max_dest_rd_atomic = 1,
 				    .min_rnr_timer = RNR_TIMER };
 	const struct verbs_fabric *asked = options->asked;
+	struct ibv_ece ece = { .vendor_id = to->ece.vendor, .options = to->ece.options, .comp_mask = to->ece.mask };
 	int r;
 
+	/* nccl: transport/net_ib/connect.cc. One whose peer can is told so first. */
+	r = to->has_ece && api->set_ece ? api->set_ece(qp, &ece) : 0;
+	if (r != 0 && verbs_error(r) != -EOPNOTSUPP)
+		return verbs_error(r);
 	set_path(port, at, options, &attr.ah_attr);
 	r = api->modify_qp(qp, &attr,
 			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -87,6 +92,15 @@ int verbs_pair_connect(const struct verbs_api *api, const struct verbs_port *por
 	return verbs_error(api->modify_qp(qp, &attr,
 					  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 						  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+void verbs_pair_ece(const struct verbs_api *api, struct ibv_qp *qp, struct verbs_wire_queue *queue)
+{
+	struct ibv_ece ece = { 0 };
+
+	queue->has_ece = api->query_ece && api->query_ece(qp, &ece) == 0;
+	if (queue->has_ece)
+		queue->ece = (struct verbs_wire_ece){ ece.vendor_id, ece.options, ece.comp_mask };
 }
 
 void verbs_pair_rail(const struct verbs_port *port, struct verbs_wire_rail *ret)

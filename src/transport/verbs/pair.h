@@ -20,6 +20,8 @@ int verbs_pair_init(const struct verbs_api *api, const struct verbs_port *port, 
 int verbs_pair_connect(const struct verbs_api *api, const struct verbs_port *port, struct ibv_qp *qp, uint32_t psn,
 		       const struct verbs_wire_queue *to, const struct verbs_wire_rail *at,
 		       const struct verbs_pair_options *options);
+/* Adds what the card can beyond the standard, at the accepting side, once connected, of what the peer's can. */
+void verbs_pair_ece(const struct verbs_api *api, struct ibv_qp *qp, struct verbs_wire_queue *queue);
 /* What a peer must know of a port; no key. */
 void verbs_pair_rail(const struct verbs_port *port, struct verbs_wire_rail *ret);
 

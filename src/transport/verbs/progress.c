@@ -135,6 +135,8 @@ static void look(struct verbs_connection *connection, uint64_t now_ns)
 	listen_to_devices(connection->transport, now_ns);
 	verbs_failover_step(connection, now_ns);
 	r = connection->error ? 0 : control_step(connection);
+	if (r == 0 && !connection->error && !connection->peer_closed)
+		r = verbs_life_step(connection, now_ns);
 	if ((r < 0 || connection->peer_closed) && !connection->error)
 		ends(connection);
 }

@@ -120,6 +120,19 @@ bool verbs_queue_connected(struct verbs_queue *queue, int *ret_result)
 	return true;
 }
 
+struct verbs_wire_queue verbs_queue_itself(const struct verbs_connection *connection, const struct verbs_queue *queue)
+{
+	struct verbs_wire_queue wire = { .psn = queue->psn, .rail = (uint8_t)queue->rail };
+
+	if (!queue->qp)
+		return wire;
+	wire.number = queue->qp->qp_num;
+	/* The accepting side says what is left of what the other one can. */
+	if (connection->transport->cards.fabric.ece && (connection->role == VERBS_SENDER || queue->peer.has_ece))
+		verbs_pair_ece(connection->transport->api, queue->qp, &wire);
+	return wire;
+}
+
 struct verbs_path_ends verbs_queue_ends(const struct verbs_connection *connection, const struct verbs_queue *queue)
 {
 	return (struct verbs_path_ends){ connection->rails[queue->rail].port,

@@ -105,14 +105,13 @@ static bool credit_is_due(const struct verbs_connection *connection)
 	return false;
 }
 
-void verbs_ring_credit(struct verbs_connection *connection)
+static void put_all_credit(struct verbs_connection *connection, bool asks)
 {
 	struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_CREDIT,
-					       .count = (uint8_t)connection->queue_count };
+					       .count = (uint8_t)connection->queue_count,
+					       .size = asks };
 	uint8_t extra[4 * VERBS_WIRE_QUEUES_MAX];
 
-	if (!credit_is_due(connection) || connection->out.written - connection->out.taken >= VERBS_WIRE_DESCRIPTORS)
-		return;
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
 
@@ -120,4 +119,19 @@ void verbs_ring_credit(struct verbs_connection *connection)
 		bytes_put(extra + 4 * (size_t)i, queue->data_taken & UINT32_MAX, 4);
 	}
 	verbs_ring_put(connection, &descriptor, extra, 4 * (size_t)connection->queue_count);
+}
+
+void verbs_ring_credit(struct verbs_connection *connection)
+{
+	if (credit_is_due(connection) && connection->out.written - connection->out.taken < VERBS_WIRE_DESCRIPTORS)
+		put_all_credit(connection, false);
+}
+
+bool verbs_ring_beat(struct verbs_connection *connection, bool asks)
+{
+	if (!verbs_ring_has_room(connection))
+		return false;
+	put_all_credit(connection, asks);
+	verbs_ring_flush(connection);
+	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one thread of this transport. It keeps no connection alive (the TCP transport's heartbeat does): it ends connects that
- * nobody finishes, gives the pace its beat, and moves what connections have whose owners have not called for a while: a
- * peer whose queue fails needs our part, and we may be done with all that we wanted.
+ * The one thread of this transport. It ends connects that nobody finishes, gives the pace its beat, and moves what connections
+ * have whose owners have not called for a while: a peer whose queue fails, or which hears nothing over TCP (life.h), needs our
+ * part, and we may be done with all that we wanted.
  */
 #include "base/clock.h"
 #include "transport/verbs/verbs.h"

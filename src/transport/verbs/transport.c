@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define NEVER_NS (UINT64_MAX / 4)
@@ -168,6 +169,20 @@ static int open_all(const struct params *params, struct verbs_transport **ret, s
 	return 0;
 }
 
+/* Of a connection: completion channels of its device's port and of the one that stands by, and two sockets. */
+static void say_descriptors(void)
+{
+	enum { EACH = 4, ENOUGH = 4096 };
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < ENOUGH)
+		log_info(
+			LOG_INIT,
+			"RDMA takes %d descriptors for a connection, and this process may have %llu, which is enough for "
+			"few ranks (ulimit -n)",
+			EACH, (unsigned long long)limit.rlim_cur);
+}
+
 static int verbs_open(const struct params *params, struct transport **ret)
 {
 	struct verbs_transport *transport;
@@ -181,6 +196,8 @@ static int verbs_open(const struct params *params, struct transport **ret)
 		log_info(LOG_INIT, "no RDMA: %s", diag.text);
 	else if (*verbs_fabric_unread(unread, sizeof(unread)))
 		log_info(LOG_INIT, "without effect on Tributary's RDMA: %s", unread);
+	if (transport->devices.count)
+		say_descriptors();
 	*ret = (struct transport *)transport;
 	return 0;
 }

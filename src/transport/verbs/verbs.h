@@ -7,14 +7,12 @@
  * Data goes straight into receives that the peer has announced; what is said about it goes in descriptors, which each side
  * writes into a ring in the other's memory. Nothing is ever sent that finds no posted receive at the other end's queue:
  * descriptors and data are counted, and their credit comes back in descriptors.
- *
  * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loopback.c).
  *
- * Life: handshake.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
- * pairs, completion.c hands on what came, failover.c what happens when one fails, reserve.c what stands by, control.c the
- * frames, connection.c what is common. progress.c calls them all, service.c is the one thread, which ends what nobody
- * finishes and looks at connections that nobody else looks at.
- *
+ * handshake.c makes one; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue pairs,
+ * completion.c hands on what came, failover.c what happens when one fails, reserve.c what stands by, control.c the frames,
+ * life.c what shows that the peer lives without them, connection.c what is common. progress.c calls them all, service.c is
+ * the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
  * it), then the TCP transport's own and that of the paths. The service thread only tries a connection's.
  */
@@ -26,6 +24,7 @@
 #include "transport/pace/pace.h"
 #include "transport/service.h"
 #include "transport/verbs/device.h"
+#include "transport/verbs/life.h"
 #include "transport/verbs/path.h"
 #include "transport/verbs/wire.h"
 #include "transport/watch.h"
@@ -80,7 +79,7 @@ struct verbs_loop {
 	struct ibv_qp *qp; /* NULL: to be made, not before build_at_ns */
 	uint32_t epoch;
 	unsigned posted;
-	uint64_t build_at_ns;
+	uint64_t build_at_ns, dark_since_ns; /* dark: a step saw its port up last */
 };
 
 struct verbs_rail {
@@ -338,6 +337,7 @@ struct verbs_connection {
 	struct verbs_ring_out out;
 	struct verbs_ring_in in;
 	struct verbs_control control;
+	struct verbs_life life;
 	uint64_t tried_ns[VERBS_WIRE_RAILS_MAX][VERBS_WIRE_RAILS_MAX]; /* by the spare: own rail, peer's */
 	uint64_t looked_ns;                                            /* at the control connection and the devices */
 	LIST_HEAD(, verbs_registration) registrations;
@@ -395,11 +395,11 @@ struct verbs_transport {
 /* queue.c */
 /* A queue pair in the state that can be connected, with its receives posted. */
 int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *queue);
-/* Begins to connect it to queue->peer. */
-int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue);
+int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue); /* begins to */
 /* False: not yet. Else *ret_result is 0 and the queue can write and be written to, or it is the error. */
 bool verbs_queue_connected(struct verbs_queue *queue, int *ret_result);
 struct verbs_path_ends verbs_queue_ends(const struct verbs_connection *connection, const struct verbs_queue *queue);
+struct verbs_wire_queue verbs_queue_itself(const struct verbs_connection *connection, const struct verbs_queue *queue);
 /* Waits for one that is being connected. */
 void verbs_queue_destroy(struct verbs_connection *connection, struct verbs_queue *queue);
 int verbs_queue_to(struct verbs_connection *connection, struct verbs_queue *queue, enum ibv_qp_state state);
@@ -422,8 +422,7 @@ void verbs_queue_moved(struct verbs_connection *connection); /* something of a m
 struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection);
 /* Nothing but a notice, which tells nothing: whether it arrives is what matters. */
 int verbs_queue_post_proof(struct verbs_connection *connection, struct verbs_queue *queue);
-/* That arrived. */
-void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue *queue);
+void verbs_queue_proven(struct verbs_connection *connection, struct verbs_queue *queue); /* that arrived */
 /* It takes what the peer writes. */
 static inline bool verbs_queue_stands(const struct verbs_queue *queue)
 {
@@ -441,8 +440,9 @@ uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_descri
 			size_t extra_bytes);
 /* Sends what was made, as far as the primary has room. */
 void verbs_ring_flush(struct verbs_connection *connection);
-/* Says what was taken, if the peer may run dry. */
+/* Says what was taken: if the peer may run dry; at once, as a sign of life, or to ask for one. False: there is no room. */
 void verbs_ring_credit(struct verbs_connection *connection);
+bool verbs_ring_beat(struct verbs_connection *connection, bool asks);
 /*
  * Data for a receive shows that the descriptor that told of it, and so each before it, has been taken: the receiver has seen
  * that, and the sender has shown it, which needs no descriptor of its own. Data that is lost has shown nothing.

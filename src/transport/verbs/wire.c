@@ -94,7 +94,11 @@ static void queue_codec(struct codec *codec, struct verbs_wire_queue *queue)
 	CODEC_NUMBER(codec, queue->number, 4);
 	CODEC_NUMBER(codec, queue->psn, 4);
 	CODEC_NUMBER(codec, queue->rail, 1);
-	codec_reserved(codec, 3);
+	codec_bool(codec, &queue->has_ece, 1);
+	codec_reserved(codec, 2);
+	CODEC_NUMBER(codec, queue->ece.vendor, 4);
+	CODEC_NUMBER(codec, queue->ece.options, 4);
+	CODEC_NUMBER(codec, queue->ece.mask, 4);
 	queue->number &= 0xffffffU;
 	queue->psn &= 0xffffffU;
 }
@@ -110,7 +114,7 @@ static void rail_codec(struct codec *codec, struct verbs_wire_rail *rail)
 	codec_reserved(codec, 4);
 }
 
-enum { HELLO_BYTES = 204 + 28 * VERBS_WIRE_RAILS_MAX + 12 * VERBS_WIRE_QUEUES_MAX }; /* with nothing behind it */
+enum { HELLO_BYTES = 204 + 28 * VERBS_WIRE_RAILS_MAX + 24 * VERBS_WIRE_QUEUES_MAX }; /* with nothing behind it */
 _Static_assert(FRAME_BODY_AT + HELLO_BYTES <= VERBS_WIRE_FRAME_BYTES, "it fits");
 
 /* Behind the frame's sum. */
@@ -194,7 +198,7 @@ void verbs_wire_put_frame(const struct verbs_wire_frame *frame, uint8_t bytes[st
 
 int verbs_wire_get_frame(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], struct verbs_wire_frame *ret)
 {
-	enum { BODY_BYTES = 24 };
+	enum { BODY_BYTES = 36 };
 	struct verbs_wire_frame frame = { 0 };
 	int r = frame_open(bytes);
 

@@ -69,9 +69,16 @@ enum verbs_frame_type {
 	VERBS_FRAME_TYPE_COUNT
 };
 
+/* What a queue pair can beyond the standard (ECE), or what is left of it at the accepting side; the card's own numbers. */
+struct verbs_wire_ece {
+	uint32_t vendor, options, mask;
+};
+
 struct verbs_wire_queue {
 	uint32_t number, psn; /* 24 bits each */
 	uint8_t rail;         /* of the side that says it */
+	bool has_ece;
+	struct verbs_wire_ece ece;
 };
 
 struct verbs_wire_rail {
@@ -159,7 +166,8 @@ enum verbs_descriptor_type {
 	/* count: numbers of eager messages follow that were matched with receives the sender will not hear of */
 	VERBS_DESCRIPTOR_MATCHED,
 	/* both ways */
-	VERBS_DESCRIPTOR_CREDIT, /* count: numbers follow, of notices with data taken from each queue */
+	/* count: numbers follow, of notices with data taken from each queue; size 1: the peer's process shall send another back */
+	VERBS_DESCRIPTOR_CREDIT,
 	/* sender to receiver; slot, size, pieces (its number): the next bytes for this slot, whose message was announced */
 	VERBS_DESCRIPTOR_PIECE,
 	VERBS_DESCRIPTOR_TYPE_COUNT

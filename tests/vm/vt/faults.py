@@ -6,7 +6,7 @@ import time
 
 FORMS = """TIME link HOST [rail N] down|up
 TIME loss PERCENT HOST [rail N]
-TIME blackhole HOST [rail N] [roce]
+TIME blackhole HOST [rail N] [roce|tcp]
 TIME heal HOST [rail N]
 TIME kill|stop|cont HOST"""
 SIGNALS = {"kill": "KILL", "stop": "STOP", "cont": "CONT"}
@@ -23,7 +23,7 @@ class Fault:
     kind: str
     host: int
     rails: list
-    value: str = ""   # up, down; percent; roce
+    value: str = ""   # up, down; percent; roce, tcp
 
 
 def parse(text, hosts, rails):
@@ -49,7 +49,7 @@ def parse(text, hosts, rails):
     if kind == "link":
         value = take("(down|up)", "down or up")
     elif kind == "blackhole" and words:
-        value = take("(roce)", "roce, or nothing")
+        value = take("(roce|tcp)", "roce, tcp, or nothing")
     if words:
         raise FaultError("'%s' is too much in the fault '%s'" % (words[0], text))
     if host >= hosts:
@@ -70,7 +70,8 @@ def lines(fault, hosts):
         elif fault.kind == "loss":
             out.append("tc qdisc replace dev %s root netem loss %s%%" % (rail, fault.value))
         elif fault.kind == "blackhole":
-            match = "match ip protocol 17 0xff match ip dport 4791 0xffff" if fault.value else "match u32 0 0"
+            match = {"roce": "match ip protocol 17 0xff match ip dport 4791 0xffff", "tcp": "match ip protocol 6 0xff",
+                     "": "match u32 0 0"}[fault.value]
             out += ["tc qdisc add dev %s ingress" % rail, "tc filter add dev %s parent ffff: protocol %s u32 %s "
                     "action drop" % (rail, "ip" if fault.value else "all", match)]
         elif fault.kind == "heal":

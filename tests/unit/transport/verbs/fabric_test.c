@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -165,6 +166,27 @@ static void retries_and_order_are_as_they_were_asked_for(void **state)
 	unsetenv("NCCL_IB_PCI_RELAXED_ORDERING");
 }
 
+static void few_descriptors_are_told_of(void **state)
+{
+	static const rlim_t limits[] = { 1024, 4096 };
+	struct verbs_link_harness harness;
+	struct rlimit before, limit;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	for (unsigned i = 0; i < 2 && limits[i] <= before.rlim_max; i++) {
+		limit = before;
+		limit.rlim_cur = limits[i];
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		log_lines_start("RDMA takes 4 descriptors for a connection, and this process may have 1024");
+		verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
+		assert_int_equal(log_lines()->found, !i);
+		log_set_sink(NULL);
+		verbs_link_harness_close(&harness);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static void ports_beyond_the_room_are_left_out_with_a_line(void **state)
 {
 	struct verbs_link_harness harness;
@@ -180,6 +202,46 @@ static void ports_beyond_the_room_are_left_out_with_a_line(void **state)
 	assert_int_equal(log_lines()->found, 1);
 	log_set_sink(NULL);
 	assert_int_equal(ops->device_count(harness.transport), 32);
+	verbs_link_harness_close(&harness);
+}
+
+/* ---- ECE ---- */
+
+/* So many queue pairs were told what the peer's can: at the accepting side the whole offer, then at the other what is left. */
+static void expect_ece(uint64_t pairs)
+{
+	struct fake_verbs_counts counts;
+
+	fake_verbs_counts(&counts);
+	assert_int_equal(counts.ece_sets[0], pairs);
+	assert_int_equal(counts.ece_sets[1], pairs);
+}
+
+static void cards_agree_on_what_both_can(void **state)
+{
+	struct verbs_link_harness harness;
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct fake_verbs_counts counts;
+
+	(void)state;
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .ece = true }, 2, false);
+	expect_ece(2);
+	fake_verbs_lose(0, FAKE_VERBS_ARRIVES_NOT);
+	do { /* the queue pair that is made in place of one that failed, too */
+		assert_int_equal(link_exchange(&harness.link, 1 << 20, 1), 0);
+		fake_verbs_counts(&counts);
+		assert_false(runtime_past(deadline_ns));
+	} while (counts.connected[0] < 6);
+	assert_int_equal(counts.failed_queues > 0, 1);
+	expect_ece(3);
+	verbs_link_harness_close(&harness);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	expect_ece(0);
+	verbs_link_harness_close(&harness);
+	setenv("NCCL_IB_ECE_ENABLE", "0", 1);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .ece = true }, 2, false);
+	unsetenv("NCCL_IB_ECE_ENABLE");
+	expect_ece(0);
 	verbs_link_harness_close(&harness);
 }
 
@@ -280,7 +342,9 @@ int main(void)
 		cmocka_unit_test(variables_without_effect_are_named_once),
 		cmocka_unit_test(the_partition_key_is_the_one_that_was_asked_for),
 		cmocka_unit_test(retries_and_order_are_as_they_were_asked_for),
+		cmocka_unit_test(few_descriptors_are_told_of),
 		cmocka_unit_test(ports_beyond_the_room_are_left_out_with_a_line),
+		cmocka_unit_test(cards_agree_on_what_both_can),
 		cmocka_unit_test(the_way_across_subnets_has_an_address),
 		cmocka_unit_test(a_port_with_a_flid_shows_that_address),
 	};

@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 enum { FAKE_VERBS_DEVICES = 34, FAKE_VERBS_GIDS = 4, FAKE_VERBS_PKEYS = 2 };
+enum { FAKE_VERBS_ECE = 8 }; /* options */
 
 /* What becomes of a write whose path fails. */
 enum fake_verbs_loss {
@@ -40,6 +41,7 @@ struct fake_verbs_options {
 	bool peermem;                       /* registers memory of GPUs by its address */
 	unsigned ports;                     /* of each device; 0: 1 */
 	unsigned most_queues, most_regions; /* beyond these ENOMEM; 0: no limit */
+	bool ece;                           /* queue pairs offer FAKE_VERBS_ECE, and take the half of an offer */
 };
 
 /* The table, and everything reset. */
@@ -49,6 +51,8 @@ unsigned fake_verbs_stop(void);
 
 /* Every path of this device fails, or works again: writes time out after some milliseconds. */
 void fake_verbs_path(unsigned device, bool works);
+/* Queue pairs with themselves, which need no path. */
+void fake_verbs_loops(unsigned device, bool work);
 /* The next write of any queue pair of this device ends so, and with it the queue pair. */
 void fake_verbs_lose(unsigned device, enum fake_verbs_loss how);
 /* Every write of at least so many bytes ends so, from now on; SIZE_MAX: none. */
@@ -116,6 +120,7 @@ struct fake_verbs_counts {
 	uint64_t missing_receives, overflows, wrong_calls;
 	uint64_t failed_queues;
 	uint64_t registrations; /* made so far */
+	uint64_t ece_sets[2];   /* with the whole offer, with the half of it */
 	uint64_t reads;
 };
 void fake_verbs_counts(struct fake_verbs_counts *ret);

@@ -28,6 +28,7 @@ struct fake_qp {
 	unsigned sq_head, sq_tail;
 	uint64_t *rq;
 	unsigned rq_head, rq_tail;
+	struct ibv_ece ece;
 };
 
 struct fake_cq {
@@ -61,7 +62,7 @@ struct fake_late {
 struct fake_device {
 	struct ibv_device ibv;
 	unsigned index;
-	bool active, ethernet, path_works;
+	bool active, ethernet, path_works, loops_fail;
 	bool loses, forgets, needs_grh;
 	bool dead;        /* says nothing, does nothing */
 	unsigned reaches; /* so many more queue pairs find their peers */
@@ -127,6 +128,8 @@ void fake_qp_error(struct fake_qp *qp);
 void fake_pump(void);
 void *fake_thread(void *arg);
 int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *list, struct ibv_send_wr **ret_bad);
+int fake_query_ece(struct ibv_qp *ibv, struct ibv_ece *ret);
+int fake_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece);
 int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *list, struct ibv_recv_wr **ret_bad);
 
 #endif

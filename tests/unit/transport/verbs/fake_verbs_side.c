@@ -22,6 +22,45 @@ void fake_verbs_path(unsigned device, bool works)
 	pthread_mutex_unlock(&fake_lock);
 }
 
+int fake_query_ece(struct ibv_qp *ibv, struct ibv_ece *ret)
+{
+	const struct fake_qp *qp = (const struct fake_qp *)ibv;
+	int r = EOPNOTSUPP;
+
+	pthread_mutex_lock(&fake_lock);
+	if (fake.options.ece) {
+		*ret = qp->ece.vendor_id ? qp->ece : (struct ibv_ece){ .vendor_id = 0x15b3, .options = FAKE_VERBS_ECE };
+		r = 0;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return r;
+}
+
+int fake_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
+{
+	struct fake_qp *qp = (struct fake_qp *)ibv;
+	int r = 0;
+
+	pthread_mutex_lock(&fake_lock);
+	if (!fake.options.ece || ibv->state != IBV_QPS_INIT || ece->vendor_id != 0x15b3) {
+		fake.counts.wrong_calls++;
+		r = EINVAL;
+	} else {
+		fake.counts.ece_sets[ece->options < FAKE_VERBS_ECE]++;
+		qp->ece = *ece;
+		qp->ece.options = FAKE_VERBS_ECE / 2;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return r;
+}
+
+void fake_verbs_loops(unsigned device, bool work)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[device].loops_fail = !work;
+	pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_verbs_unreached(unsigned device, unsigned after, uint64_t each_ns)
 {
 	pthread_mutex_lock(&fake_lock);

@@ -198,6 +198,12 @@ static bool is_slow(struct fake_qp *qp)
 	return false;
 }
 
+/* A queue pair with itself needs no network. */
+static bool has_path(const struct fake_qp *qp, const struct fake_qp *peer)
+{
+	return qp == peer ? !qp->device->loops_fail : qp->device->path_works && peer->device->path_works;
+}
+
 /* True: something was done. */
 static bool pump_one(struct fake_qp *qp)
 {
@@ -216,7 +222,7 @@ static bool pump_one(struct fake_qp *qp)
 	}
 	peer = find_qp(qp->dest);
 	if (!peer || (peer->ibv.state != IBV_QPS_RTR && peer->ibv.state != IBV_QPS_RTS) ||
-	    peer->dest != qp->ibv.qp_num || !qp->device->path_works || !peer->device->path_works || peer->device->dead)
+	    peer->dest != qp->ibv.qp_num || peer->device->dead || !has_path(qp, peer))
 		return stays_stuck(qp, IBV_WC_RETRY_EXC_ERR);
 	if (out->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && peer->rq_head == peer->rq_tail) {
 		if (!qp->stuck_since_ns)

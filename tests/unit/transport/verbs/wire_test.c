@@ -32,7 +32,9 @@ static struct verbs_wire_hello some_hello(void)
 							   .rkey = 0x80000001U + i };
 	}
 	for (unsigned i = 0; i < 3; i++)
-		hello.queues[i] = (struct verbs_wire_queue){ 0xabcd00 + i, 0xfffff0 + i, (uint8_t)(i % 2) };
+		hello.queues[i] = (struct verbs_wire_queue){
+			0xabcd00 + i, 0xfffff0 + i, (uint8_t)(i % 2), i % 3, { 0x15b3, 0x80000000 + i, i }
+		};
 	memset(hello.back, 0x5c, sizeof(hello.back));
 	return hello;
 }
