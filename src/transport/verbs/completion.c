@@ -53,6 +53,16 @@ static void sent(struct verbs_connection *connection, struct verbs_queue *queue,
 	}
 }
 
+static uint32_t data_bytes(const struct verbs_connection *connection, const struct verbs_queue *queue,
+			   const struct ibv_wc *wc)
+{
+	const unsigned at = queue->index * VERBS_LENGTHS + queue->data_taken % VERBS_LENGTHS;
+
+	if (!(ntohl(wc->imm_data) & VERBS_NOTICE_APART))
+		return wc->byte_len;
+	return (uint32_t)bytes_get(connection->r.window + VERBS_LENGTHS_AT + 4 * (size_t)at, 4);
+}
+
 static void received(struct verbs_connection *connection, struct verbs_queue *queue, const struct ibv_wc *wc)
 {
 	uint32_t notice = ntohl(wc->imm_data);
@@ -69,10 +79,11 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 		connection->in.notices++;
 	} else if (verbs_notice_kind(notice) != VERBS_NOTICE_NONE) {
 		verbs_queue_moved(connection);
-		queue->data_taken++;
 		connection->rails[queue->rail].unflushed = true;
-		r = connection->role == VERBS_RECEIVER ? verbs_receiver_data(connection, notice, wc->byte_len)
-						       : -EPROTO;
+		r = connection->role == VERBS_RECEIVER
+			    ? verbs_receiver_data(connection, notice, data_bytes(connection, queue, wc))
+			    : -EPROTO;
+		queue->data_taken++;
 	}
 	if (r < 0) {
 		verbs_connection_fail(connection, r == -EPROTO ? -EREMOTEIO : r, "it broke the protocol");

@@ -60,6 +60,8 @@ void verbs_fabric_load(struct verbs_fabric *ret)
 		.timeout = number("NCCL_IB_TIMEOUT", 31, VERBS_FABRIC_UNSET),
 		.retry_count = number("NCCL_IB_RETRY_CNT", 7, VERBS_FABRIC_UNSET),
 		.relaxed = number("NCCL_IB_PCI_RELAXED_ORDERING", 2, 2) != 0,
+		.adaptive = number("NCCL_IB_ADAPTIVE_ROUTING", INT_MAX, VERBS_FABRIC_UNSET),
+		.adaptive_above = (uint32_t)number("NCCL_IB_AR_THRESHOLD", INT_MAX, 8192),
 		.ece = number("NCCL_IB_ECE_ENABLE", INT_MAX, 1) != 0,
 	};
 	load_range(&ret->wish);
@@ -81,6 +83,8 @@ static const char *const known[] = { "DISABLE",
 				     "QPS_PER_CONNECTION",
 				     "ROUTABLE_FLID_GID_INDEX",
 				     "PCI_RELAXED_ORDERING",
+				     "ADAPTIVE_ROUTING",
+				     "AR_THRESHOLD",
 				     "ECE_ENABLE" };
 
 static bool is_known(const char *variable)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queue pairs: made, connected, written to, lost. */
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/verbs/verbs.h"
@@ -218,6 +219,32 @@ int verbs_queue_post_descriptor(struct verbs_connection *connection, struct verb
 	return post(connection, queue, &payload_wr, &item);
 }
 
+/* As NCCL decides it. nccl: transport/net_ib/init.cc, p2p.cc */
+static bool may_take_several_paths(const struct verbs_connection *connection, const struct verbs_queue *queue,
+				   const struct verbs_request *request)
+{
+	const struct verbs_fabric *fabric = &connection->transport->cards.fabric;
+	const bool adaptive = fabric->adaptive < 0 ? !connection->rails[queue->rail].port->ethernet : fabric->adaptive;
+
+	return adaptive && request->size > fabric->adaptive_above;
+}
+
+/* The notice alone, with the number of bytes that have gone before. */
+static struct ibv_send_wr length_of(const struct verbs_connection *connection, const struct verbs_queue *queue,
+				    const struct ibv_send_wr *data, struct ibv_sge *length)
+{
+	const unsigned at = queue->index * VERBS_LENGTHS + queue->data_sent % VERBS_LENGTHS;
+	struct ibv_send_wr wr = *data;
+
+	wr.sg_list = length;
+	wr.num_sge = 1;
+	wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+	wr.imm_data = htonl(ntohl(data->imm_data) | VERBS_NOTICE_APART);
+	wr.wr.rdma.remote_addr = connection->peer.window_address + VERBS_LENGTHS_AT + 4 * (uint64_t)at;
+	wr.wr.rdma.rkey = connection->peer.rails[queue->peer_rail].rkey;
+	return wr;
+}
+
 int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queue *queue, struct verbs_request *request,
 			  uint64_t offset, uint32_t bytes, bool whole)
 {
@@ -232,12 +259,22 @@ int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queu
 	struct verbs_item item = {
 		.kind = VERBS_ITEM_DATA, .request = request, .offset = offset, .bytes = bytes, .whole = whole
 	};
+	uint8_t number[4];
+	struct ibv_sge length = { (uintptr_t)number, sizeof(number), 0 };
+	struct ibv_send_wr notice;
 	int r;
 
 	wr.wr.rdma.remote_addr = request->slot.address + offset;
 	wr.wr.rdma.rkey = request->slot.rkeys[queue->peer_rail];
 	if (bytes <= queue->inline_bytes && !(request->registration && request->registration->gpu))
 		wr.send_flags |= IBV_SEND_INLINE;
+	if (bytes && queue->inline_bytes >= sizeof(number) && may_take_several_paths(connection, queue, request)) {
+		bytes_put(number, bytes, sizeof(number));
+		notice = length_of(connection, queue, &wr, &length);
+		wr.opcode = IBV_WR_RDMA_WRITE;
+		wr.send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
+		wr.next = &notice;
+	}
 	r = post(connection, queue, &wr, &item);
 	if (r == 0) {
 		queue->data_sent++;

@@ -47,7 +47,10 @@ enum {
 	 */
 	VERBS_PIECES = 4,
 	VERBS_PIECE_BYTES = 16 << 10,
-	VERBS_PLACES_BYTES = VERBS_WINDOW_BYTES + VERBS_PIECES * VERBS_PIECE_BYTES,
+	/* Behind those, for each queue: of data whose notice came with none of its bytes, how many they were (fabric.h). */
+	VERBS_LENGTHS = 64, /* more than VERBS_DATA_CREDIT */
+	VERBS_LENGTHS_AT = VERBS_WINDOW_BYTES + VERBS_PIECES * VERBS_PIECE_BYTES,
+	VERBS_PLACES_BYTES = VERBS_LENGTHS_AT + VERBS_WIRE_QUEUES_MAX * VERBS_LENGTHS * 4,
 	VERBS_OFFERS = TRANSPORT_MAX_REQUESTS * TRANSPORT_MAX_RECVS,
 	VERBS_AGAIN = VERBS_WIRE_QUEUES_MAX * VERBS_ITEMS,
 	VERBS_FRAMES = 64,
@@ -61,8 +64,6 @@ enum {
 _Static_assert((int)VERBS_INLINE_BYTES <= (int)VERBS_WIRE_DESCRIPTOR_BYTES, "what goes inline fits a word");
 
 struct verbs_connection;
-
-/* ---- memory of the caller ---- */
 
 struct verbs_registration {
 	LIST_ENTRY(verbs_registration) link;                 /* of the connection's */
@@ -285,8 +286,6 @@ struct verbs_receiver {
 	uint32_t turn_id;
 	uint8_t *scratch; /* what flushes read goes here */
 };
-
-/* ---- control ---- */
 
 struct verbs_control {
 	struct transport_connection *out, *in;

@@ -205,6 +205,46 @@ static void ports_beyond_the_room_are_left_out_with_a_line(void **state)
 	verbs_link_harness_close(&harness);
 }
 
+/* ---- adaptive routing ---- */
+
+/* Whether notices of so long a message come in writes of their own. */
+static bool notices_come_apart(bool ethernet, size_t bytes)
+{
+	struct verbs_link_harness harness;
+	struct fake_verbs_counts counts;
+
+	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	ops->close(harness.transport);
+	fake_verbs_set_port(0, true, ethernet);
+	assert_int_equal(ops->open(&harness.params, &harness.transport), 0);
+	assert_int_equal(link_open(ops, harness.transport, 0, &harness.link), 0);
+	for (unsigned i = 0; i < 200; i++) /* more than there are places for numbers */
+		assert_int_equal(link_exchange(&harness.link, bytes, i), 0);
+	fake_verbs_counts(&counts);
+	verbs_link_harness_close(&harness);
+	return counts.silent_writes > 0;
+}
+
+static void long_messages_may_take_several_paths(void **state)
+{
+	enum { LONG = 1 << 20 };
+
+	(void)state;
+	assert_false(notices_come_apart(true, LONG));
+	assert_true(notices_come_apart(false, LONG));
+	setenv("NCCL_IB_ADAPTIVE_ROUTING", "0", 1);
+	assert_false(notices_come_apart(false, LONG));
+	setenv("NCCL_IB_ADAPTIVE_ROUTING", "1", 1);
+	assert_true(notices_come_apart(true, LONG));
+	verbs_survive(2, true, verbs_link_harness_lose_one_of_the_first, 4);
+	setenv("NCCL_IB_AR_THRESHOLD", "1048576", 1);
+	assert_false(notices_come_apart(true, LONG));
+	setenv("NCCL_IB_AR_THRESHOLD", "1048575", 1);
+	assert_true(notices_come_apart(true, LONG));
+	unsetenv("NCCL_IB_AR_THRESHOLD");
+	unsetenv("NCCL_IB_ADAPTIVE_ROUTING");
+}
+
 /* ---- ECE ---- */
 
 /* So many queue pairs were told what the peer's can: at the accepting side the whole offer, then at the other what is left. */
@@ -344,6 +384,7 @@ int main(void)
 		cmocka_unit_test(retries_and_order_are_as_they_were_asked_for),
 		cmocka_unit_test(few_descriptors_are_told_of),
 		cmocka_unit_test(ports_beyond_the_room_are_left_out_with_a_line),
+		cmocka_unit_test(long_messages_may_take_several_paths),
 		cmocka_unit_test(cards_agree_on_what_both_can),
 		cmocka_unit_test(the_way_across_subnets_has_an_address),
 		cmocka_unit_test(a_port_with_a_flid_shows_that_address),

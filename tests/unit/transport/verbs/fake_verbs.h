@@ -121,6 +121,7 @@ struct fake_verbs_counts {
 	uint64_t failed_queues;
 	uint64_t registrations; /* made so far */
 	uint64_t ece_sets[2];   /* with the whole offer, with the half of it */
+	uint64_t silent_writes; /* requests of a write without a notice */
 	uint64_t reads;
 };
 void fake_verbs_counts(struct fake_verbs_counts *ret);

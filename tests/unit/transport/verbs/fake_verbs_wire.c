@@ -144,6 +144,7 @@ static enum ibv_wc_status carry_out(struct fake_qp *qp, struct fake_qp *peer, st
 	if (half)
 		return IBV_WC_SUCCESS;
 	fake.counts.requests++;
+	fake.counts.silent_writes += out->wr.opcode == IBV_WR_RDMA_WRITE;
 	fake.counts.bytes += bytes;
 	fake.counts.data[qp->device->index] += bytes;
 	if (with_imm) {
