@@ -13,7 +13,7 @@ enum { BEATS_LEAST = 10 /* in TRIBUTARY_TIMEOUT */, SILENT_BEATS = 3, LOOKS = 4 
 
 static const struct transport_ops *const tcp = &transport_tcp;
 
-enum verbs_life_verdict verbs_life_judge(const struct verbs_life_facts *facts)
+enum verbs_life_result verbs_life_result_of(const struct verbs_life_facts *facts)
 {
 	const uint64_t control_ns = max_u64(facts->out_ns, facts->in_ns); /* words go by each one way alone */
 
@@ -43,12 +43,12 @@ static uint64_t unsettled_ns(const struct verbs_connection *connection, uint64_t
 	return longest_ns;
 }
 
-static void fail(struct verbs_connection *connection, enum verbs_life_verdict verdict,
+static void fail(struct verbs_connection *connection, enum verbs_life_result result,
 		 const struct verbs_life_facts *facts)
 {
 	char why[sizeof(connection->why)];
 
-	if (verdict == VERBS_LIFE_GONE)
+	if (result == VERBS_LIFE_GONE)
 		snprintf(why, sizeof(why), "nothing was heard of it for %.1f s, over TCP or RDMA (TRIBUTARY_TIMEOUT)",
 			 (double)min_u64(min_u64(facts->out_ns, facts->in_ns), facts->rdma_ns) / NS_PER_S);
 	else
@@ -76,7 +76,7 @@ int verbs_life_step(struct verbs_connection *connection, uint64_t now_ns)
 	const uint64_t timeout_ns = connection->transport->params->timeout_ns;
 	struct verbs_life_facts facts = { .beat_ns = min_u64(timeout_ns / BEATS_LEAST, BEAT_MOST_NS) };
 	struct verbs_life *life = &connection->life;
-	enum verbs_life_verdict verdict;
+	enum verbs_life_result result;
 	enum transport_next next;
 
 	if (life->answer && verbs_ring_beat(connection, false))
@@ -93,11 +93,11 @@ int verbs_life_step(struct verbs_connection *connection, uint64_t now_ns)
 	facts.in_ns = tcp->silent_ns(connection->control.in);
 	facts.rdma_ns = clock_elapsed_ns(life->heard_ns, now_ns);
 	facts.unsettled_ns = unsettled_ns(connection, now_ns);
-	verdict = verbs_life_judge(&facts);
-	if (verdict == VERBS_LIFE_ASK)
+	result = verbs_life_result_of(&facts);
+	if (result == VERBS_LIFE_ASK)
 		ask(connection, facts.beat_ns, now_ns);
-	else if (verdict != VERBS_LIFE_FINE)
-		fail(connection, verdict, &facts);
+	else if (result != VERBS_LIFE_FINE)
+		fail(connection, result, &facts);
 	/* Nobody else asks how a connection stands over which nothing is said. */
 	return max_u64(facts.out_ns, facts.in_ns) > SILENT_BEATS * facts.beat_ns
 		       ? tcp->progress(connection->control.out, &next)

@@ -27,10 +27,10 @@ struct verbs_life_facts {
 	uint64_t unsettled_ns;  /* a stopped queue has waited so long for the peer's word; 0: none does */
 };
 
-enum verbs_life_verdict { VERBS_LIFE_FINE, VERBS_LIFE_ASK, VERBS_LIFE_UNSETTLED, VERBS_LIFE_GONE };
+enum verbs_life_result { VERBS_LIFE_FINE, VERBS_LIFE_ASK, VERBS_LIFE_UNSETTLED, VERBS_LIFE_GONE };
 
 /* Pure. */
-enum verbs_life_verdict verbs_life_judge(const struct verbs_life_facts *facts);
+enum verbs_life_result verbs_life_result_of(const struct verbs_life_facts *facts);
 
 /* From now on time-outs do not end the control connections. */
 void verbs_life_begin(struct verbs_connection *connection, uint64_t now_ns);

@@ -36,15 +36,15 @@ static const struct transport_ops *const ops = &transport_verbs;
 static void what_is_heard_of_a_peer_decides(void **state)
 {
 	(void)state;
-	assert_int_equal(verbs_life_judge(FACTS(33, 33, 1000, 1000)), VERBS_LIFE_FINE);
-	assert_int_equal(verbs_life_judge(FACTS(34, 0, 1000, 0)), VERBS_LIFE_ASK); /* the peer may hear nothing */
-	assert_int_equal(verbs_life_judge(FACTS(0, 34, 1000, 0)), VERBS_LIFE_ASK);
-	assert_int_equal(verbs_life_judge(FACTS(101, 101, 100, 0)), VERBS_LIFE_ASK);
-	assert_int_equal(verbs_life_judge(FACTS(101, 101, 101, 0)), VERBS_LIFE_GONE);
-	assert_int_equal(verbs_life_judge(FACTS(101, 100, 101, 0)), VERBS_LIFE_ASK);
-	assert_int_equal(verbs_life_judge(FACTS(101, 0, 0, 100)), VERBS_LIFE_ASK);
-	assert_int_equal(verbs_life_judge(FACTS(101, 0, 0, 101)), VERBS_LIFE_UNSETTLED);
-	assert_int_equal(verbs_life_judge(FACTS(100, 0, 0, 101)), VERBS_LIFE_ASK);
+	assert_int_equal(verbs_life_result_of(FACTS(33, 33, 1000, 1000)), VERBS_LIFE_FINE);
+	assert_int_equal(verbs_life_result_of(FACTS(34, 0, 1000, 0)), VERBS_LIFE_ASK); /* the peer may hear nothing */
+	assert_int_equal(verbs_life_result_of(FACTS(0, 34, 1000, 0)), VERBS_LIFE_ASK);
+	assert_int_equal(verbs_life_result_of(FACTS(101, 101, 100, 0)), VERBS_LIFE_ASK);
+	assert_int_equal(verbs_life_result_of(FACTS(101, 101, 101, 0)), VERBS_LIFE_GONE);
+	assert_int_equal(verbs_life_result_of(FACTS(101, 100, 101, 0)), VERBS_LIFE_ASK);
+	assert_int_equal(verbs_life_result_of(FACTS(101, 0, 0, 100)), VERBS_LIFE_ASK);
+	assert_int_equal(verbs_life_result_of(FACTS(101, 0, 0, 101)), VERBS_LIFE_UNSETTLED);
+	assert_int_equal(verbs_life_result_of(FACTS(100, 0, 0, 101)), VERBS_LIFE_ASK);
 }
 
 /* ---- connections ---- */
