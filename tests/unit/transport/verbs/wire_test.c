@@ -94,7 +94,7 @@ static void every_damaged_byte_of_a_frame_is_noticed(void **state)
 						.queue = 3,
 						.epoch = 0x01020304,
 						.count = 0xfffffff0,
-						.made = { 5, 6, 1 },
+						.made = { 5, 6, 1, true, { 0x15b3, 7, 8 } },
 						.there = 7 };
 	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 	struct verbs_wire_frame back;
