@@ -342,8 +342,9 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_pending *pe
 				     : -EAGAIN;
 
 	if (got == -EAGAIN || got == -EINTR) {
+		/* It is then closed without a line: its network may have failed after it had connected. */
 		if (clock_elapsed_ns(pending->since_ns, now_ns) < transport->timeout_ns)
-			return false; /* later nobody is told: a peer's network may have gone down in between */
+			return false;
 	} else if (got > 0) {
 		pending->count += (size_t)got;
 		if (pending->count < sizeof(pending->bytes))

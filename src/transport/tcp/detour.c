@@ -3,8 +3,8 @@
  * A connection whose own way brings nothing any more goes over another one. Nothing stands by: when all streams are silent,
  * or lost, or take nothing, a sender dials another way to the peer, and closes nothing meanwhile. The peer's WELCOME proves
  * that it lives, and so that the way is lost and not the peer stopped. Then stream DETOUR is that socket, the others are lost
- * by the rules of failover.c, and what they had goes over it. They are dialled anew over their own way; one that is back
- * carries data again when it has been heard for a while, longer each time, and the detour ends.
+ * by the rules of failover.c, and what they had goes over it. They are dialled anew over their own way. A stream that is back
+ * carries data again once the peer was heard over it for a while, which is longer after each loss; then the detour ends.
  *
  * A connection that did not find its devices' ports joined looks for a better way later, too: a port that was down as the job
  * began is used once it is up.
@@ -19,7 +19,6 @@
 
 #define HEAR_NS        (100 * NS_PER_MS) /* from WELCOME on: a peer that was stopped sends its signs of life */
 #define AGAIN_NS       NS_PER_S          /* no way was found */
-#define AGAIN_MOST_NS  (30 * NS_PER_S)
 #define REST_FIRST_NS  (2 * NS_PER_S)
 #define REST_MOST_NS   (60 * NS_PER_S)
 #define REST_FORGET_NS (60 * NS_PER_S) /* a loss so long ago has no part in the next one */
@@ -28,7 +27,6 @@
 enum {
 	DETOUR = TCP_DETOUR_STREAM,
 	HEARD_BEATS = 2, /* what two sources of ticks make of one */
-	AGAIN_PART = 8,  /* of the silence */
 };
 
 struct tcp_detour {
@@ -110,12 +108,6 @@ static bool is_hopeless(const struct tcp_race *race)
 	return true;
 }
 
-/* Seldom when it has lasted long. */
-static uint64_t again_ns(const struct tcp_connection *connection, uint64_t now_ns)
-{
-	return max_u64(AGAIN_NS, min_u64(clock_elapsed_ns(connection->last_rx_ns, now_ns) / AGAIN_PART, AGAIN_MOST_NS));
-}
-
 static void begin(struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
 {
 	const struct tcp_stream *stream = &connection->streams[DETOUR];
@@ -139,18 +131,18 @@ static void begin(struct tcp_connection *connection, struct tcp_detour *detour, 
 		leave_out_worse(connection, race);
 	tcp_ways_spread(race->ways, race->dead, race->way_count, connection->id);
 	detour->races = !is_hopeless(race);
-	detour->again_at_ns = now_ns + again_ns(connection, now_ns);
+	detour->again_at_ns = now_ns + AGAIN_NS;
 }
 
-static void give_up(const struct tcp_connection *connection, struct tcp_detour *detour, uint64_t now_ns)
+static void give_up(struct tcp_detour *detour, uint64_t now_ns)
 {
 	tcp_race_end(&detour->race);
 	sys_close_socket(&detour->dial.fd);
 	detour->races = detour->better = false;
-	detour->again_at_ns = now_ns + again_ns(connection, now_ns);
+	detour->again_at_ns = now_ns + AGAIN_NS;
 }
 
-static void say_other_way(const struct tcp_connection *connection, const struct tcp_detour *detour, bool heard)
+static void say_other_way(const struct tcp_connection *connection, const struct tcp_detour *detour, bool peer_heard)
 {
 	const struct tcp_transport *transport = connection->transport;
 	const int interface = detour->dial.interface;
@@ -158,7 +150,7 @@ static void say_other_way(const struct tcp_connection *connection, const struct 
 
 	log_info(LOG_NET, "%s host %s%s; the connection goes over interface %s to %s %s",
 		 detour->better ? "a better way leads to"
-		 : heard        ? "nothing gets to"
+		 : peer_heard   ? "nothing gets to"
 				: "nothing comes from",
 		 connection->peer_host, detour->better ? "" : " any more",
 		 interface < 0 ? "?" : transport->interfaces[interface].name, tcp_socket_text(&detour->dial.peer, text),
@@ -263,8 +255,8 @@ static void settle(struct tcp_connection *connection, struct tcp_detour *detour,
 	tcp_failover_watch_stream(connection, stream, now_ns);
 }
 
-/* Over streams that take nothing. */
-static bool is_heard_of(const struct tcp_connection *connection, uint64_t now_ns)
+/* Then it is what we send that does not arrive. */
+static bool peer_is_heard(const struct tcp_connection *connection, uint64_t now_ns)
 {
 	return connection->live_count &&
 	       clock_elapsed_ns(connection->last_rx_ns, now_ns) <= TCP_SILENCE_BEATS * connection->transport->beat_ns;
@@ -274,10 +266,10 @@ static bool is_heard_of(const struct tcp_connection *connection, uint64_t now_ns
 static void take(struct tcp_connection *connection, struct tcp_detour *detour, bool silent, uint64_t now_ns)
 {
 	struct tcp_stream *stream = &connection->streams[DETOUR];
-	const bool heard = is_heard_of(connection, now_ns);
+	const bool peer_heard = peer_is_heard(connection, now_ns);
 
 	if (detour->dial.hello.epoch <= stream->epoch) { /* it came back by itself, and the peer knows of that one */
-		give_up(connection, detour, now_ns);
+		give_up(detour, now_ns);
 		return;
 	}
 	if (stream->move == TCP_MOVE_CALL) { /* its mover sees to that first */
@@ -285,12 +277,12 @@ static void take(struct tcp_connection *connection, struct tcp_detour *detour, b
 		return;
 	}
 	if (silent || detour->better)
-		say_other_way(connection, detour, heard);
+		say_other_way(connection, detour, peer_heard);
 	tcp_failover_lost(connection, stream, "its connection takes another way", now_ns);
 	for (unsigned i = 0; i < connection->stream_count && (silent || detour->better); i++)
 		tcp_failover_lost(connection, &connection->streams[i],
 				  detour->better ? "a better way is there"
-				  : heard        ? "it takes nothing"
+				  : peer_heard   ? "it takes nothing"
 						 : "it fell silent",
 				  now_ns);
 	if (!connection->error && detour->better)
@@ -311,7 +303,7 @@ static void race(struct tcp_connection *connection, struct tcp_detour *detour, b
 			r = tcp_race_failed(&detour->race, r, now_ns);
 	}
 	if (r < 0)
-		give_up(connection, detour, now_ns);
+		give_up(detour, now_ns);
 	else if (detour->dial.state == TCP_DIAL_READY && !detour->ready_ns)
 		detour->ready_ns = now_ns;
 	else if (detour->ready_ns && (!connection->live_count || clock_elapsed_ns(detour->ready_ns, now_ns) > HEAR_NS))
@@ -410,7 +402,7 @@ bool tcp_detour_step(struct tcp_connection *connection, uint64_t now_ns)
 	soon = let_rested_carry(connection, now_ns);
 	if (detour->races && detour->dial.state < TCP_DIAL_HELLO &&
 	    (detour->better ? silent || clock_elapsed_ns(detour->race.begin_ns, now_ns) > BETTER_TRY_NS : !silent))
-		give_up(connection, detour, now_ns);
+		give_up(detour, now_ns);
 	if (!detour->races && (better || (silent && now_ns >= detour->again_at_ns))) {
 		detour->better = better;
 		begin(connection, detour, now_ns);

@@ -30,11 +30,10 @@ struct verbs_fabric {
 	int timeout;         /* NCCL_IB_TIMEOUT: of a packet, 4096 ns << it; or UNSET */
 	int retry_count;     /* NCCL_IB_RETRY_CNT, or UNSET */
 	bool relaxed;        /* NCCL_IB_PCI_RELAXED_ORDERING: payload may be written in any order */
-	int adaptive;        /* NCCL_IB_ADAPTIVE_ROUTING: 0, 1, or UNSET: over InfiniBand */
-	/* NCCL_IB_AR_THRESHOLD: there, of longer messages, the notice follows the bytes in a write of its own, so that these may
-	 * take several paths. */
-	uint32_t adaptive_above;
-	bool ece; /* NCCL_IB_ECE_ENABLE: cards agree on what they can beyond the standard */
+	int adaptive; /* NCCL_IB_ADAPTIVE_ROUTING: packets may take several paths; UNSET: over InfiniBand alone */
+	uint32_t
+		adaptive_above; /* NCCL_IB_AR_THRESHOLD: bytes; there a longer message's notice is a write of its own */
+	bool ece;               /* NCCL_IB_ECE_ENABLE: cards agree on what they can beyond the standard */
 };
 
 /* How long a queue pair tries with the time-out that the user has set; 0: none is set. */

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "transport/foreign.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/handshake.h"
 
 #include <errno.h>
 #include <string.h>

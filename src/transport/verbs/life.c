@@ -9,7 +9,12 @@
 #include <stdio.h>
 
 #define BEAT_MOST_NS (NS_PER_S / 2)
-enum { BEATS_LEAST = 10 /* in TRIBUTARY_TIMEOUT */, SILENT_BEATS = 3, LOOKS = 4 /* a beat */, ASK_PART = 3 };
+enum {
+	BEATS_LEAST = 10, /* in TRIBUTARY_TIMEOUT */
+	SILENT_BEATS = 3, /* more is no delay of the peer's heartbeat */
+	LOOKS = 4,        /* a beat */
+	ASK_PART = 3,     /* of the time-out: after so much of it without a word the peer is asked over RDMA */
+};
 
 static const struct transport_ops *const tcp = &transport_tcp;
 

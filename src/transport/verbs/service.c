@@ -5,7 +5,7 @@
  * part, and we may be done with all that we wanted.
  */
 #include "base/clock.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/handshake.h"
 
 #include <poll.h>
 

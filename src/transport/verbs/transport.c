@@ -6,7 +6,7 @@
 #include "base/minmax.h"
 #include "base/process.h"
 #include "base/sys.h"
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/handshake.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,12 +7,14 @@
  * Data goes straight into receives that the peer has announced; what is said about it goes in descriptors, which each side
  * writes into a ring in the other's memory. Nothing is ever sent that finds no posted receive at the other end's queue:
  * descriptors and data are counted, and their credit comes back in descriptors.
+ *
  * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loopback.c).
  *
- * handshake.c makes one; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue pairs,
+ * handshake.c makes a connection; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue pairs,
  * completion.c hands on what came, failover.c what happens when one fails, reserve.c what stands by, control.c the frames,
  * life.c what shows that the peer lives without them, connection.c what is common. progress.c calls them all, service.c is
  * the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
+ *
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
  * it), then the TCP transport's own and that of the paths. The service thread only tries a connection's.
  */
@@ -64,6 +66,8 @@ enum {
 _Static_assert((int)VERBS_INLINE_BYTES <= (int)VERBS_WIRE_DESCRIPTOR_BYTES, "what goes inline fits a word");
 
 struct verbs_connection;
+
+/* ---- memory of the caller ---- */
 
 struct verbs_registration {
 	LIST_ENTRY(verbs_registration) link;                 /* of the connection's */
@@ -287,6 +291,8 @@ struct verbs_receiver {
 	uint8_t *scratch; /* what flushes read goes here */
 };
 
+/* ---- control ---- */
+
 struct verbs_control {
 	struct transport_connection *out, *in;
 	struct transport_request *sending, *receiving;
@@ -394,10 +400,12 @@ struct verbs_transport {
 /* queue.c */
 /* A queue pair in the state that can be connected, with its receives posted. */
 int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *queue);
-int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue); /* begins to */
+/* Begins to connect it to queue->peer. */
+int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue);
 /* False: not yet. Else *ret_result is 0 and the queue can write and be written to, or it is the error. */
 bool verbs_queue_connected(struct verbs_queue *queue, int *ret_result);
 struct verbs_path_ends verbs_queue_ends(const struct verbs_connection *connection, const struct verbs_queue *queue);
+/* What the peer must know of it; number 0: there is no queue pair. */
 struct verbs_wire_queue verbs_queue_itself(const struct verbs_connection *connection, const struct verbs_queue *queue);
 /* Waits for one that is being connected. */
 void verbs_queue_destroy(struct verbs_connection *connection, struct verbs_queue *queue);
@@ -580,14 +588,6 @@ int verbs_connection_progress(struct verbs_connection *connection, enum transpor
 /* From the service thread: moves what a connection has whose owner has not called for a while. */
 void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns);
 int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes);
-
-/* handshake.c */
-/* Lock held. One step. *ret stays as it is until the connection stands. */
-int verbs_handshake_connect(struct verbs_transport *transport, int device, int traffic_class,
-			    uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct verbs_connection **ret);
-void verbs_handshake_expire(struct verbs_transport *transport, uint64_t now_ns, bool all); /* lock held */
-int verbs_handshake_accept(struct verbs_listener *listener, struct verbs_connection **ret);
-void verbs_handshake_end(struct verbs_listener *listener);
 
 /* service.c */
 int verbs_service_start(struct verbs_transport *transport); /* lock held; running already: fine */

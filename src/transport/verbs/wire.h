@@ -143,7 +143,7 @@ static inline uint32_t verbs_notice_make(enum verbs_notice kind, uint32_t slot_i
 {
 	return (uint32_t)kind << 30 | slot_id;
 }
-/* Of data: how much it is stands in the receiver's memory (VERBS_LENGTHS_AT), for the notice came with a write of its own. */
+/* Data whose notice came in a write of its own: the number of its bytes is in the receiver's memory (VERBS_LENGTHS_AT). */
 #define VERBS_NOTICE_APART (UINT32_C(1) << 24)
 static inline enum verbs_notice verbs_notice_kind(uint32_t notice)
 {
