@@ -13,11 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REDIAL_LIMIT_NS (2 * NS_PER_S)
 #define SWITCH_NS       NS_PER_S          /* what another rail has to be reached */
 #define BETTER_NS       (100 * NS_PER_MS) /* what a better way has */
 #define BETTER_FIRST_NS (10 * NS_PER_S)   /* after which it is looked for again */
-enum { LAST_REFUSED_MAX = 3 };            /* of a peer whose last stream was lost: its process has ended */
 
 static void end_better(struct tcp_connector *connector);
 
@@ -93,35 +91,97 @@ static void follow_first(struct tcp_connector *connector, struct tcp_dial *dial,
 	dial->follows = true;
 }
 
-/* Another rail's way is that of its own ports, as long as they may yet be joined. */
-static void set_up_rail(struct tcp_connector *connector, unsigned index, uint64_t now_ns)
+static unsigned ways_of(const struct tcp_wire_handle *handle,
+			struct tcp_wire_address ret[static TCP_WIRE_HANDLE_WAYS_MAX])
+{
+	ret[0] = handle->address;
+	memcpy(ret + 1, handle->ways, handle->way_count * sizeof(ret[0]));
+	return 1U + handle->way_count;
+}
+
+/* The first ways are those of the peer's rails. Another rail's is that of its own ports, as long as they may yet be joined. */
+static void set_up_rail(struct tcp_connector *connector, struct tcp_dial *dial, const struct tcp_wire_address *ways,
+			unsigned rail_count, uint64_t now_ns)
 {
 	const struct tcp_transport *transport = connector->transport;
 	const struct transport_device *device = &transport->devices.list[connector->device];
-	const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
-	const unsigned own = device->rail_count ? index % device->rail_count : 0, peers = index % welcome->rail_count;
-	struct tcp_dial *dial = &connector->dials[index];
+	const unsigned own = device->rail_count ? dial->hello.stream % device->rail_count : 0;
+	const unsigned peers = dial->hello.stream % rail_count;
 
+	dial->follows = false;
 	if (connector->dials[0].peer_is_here)
-		tcp_dial_set_up(connector->transport, dial, &welcome->ways[peers], TCP_WAY_ROUTED, now_ns);
+		tcp_dial_set_up(connector->transport, dial, &ways[peers], TCP_WAY_ROUTED, now_ns);
 	else if (!own && !peers)
 		follow_first(connector, dial, now_ns);
 	else
-		tcp_dial_set_up(connector->transport, dial, &welcome->ways[peers], device->members[own], now_ns);
+		tcp_dial_set_up(connector->transport, dial, &ways[peers], device->members[own], now_ns);
+}
+
+static void leave_ahead(struct tcp_connector *connector)
+{
+	for (unsigned i = 1; i < connector->dial_count; i++) {
+		sys_close_socket(&connector->dials[i].fd);
+		connector->dials[i].held = false;
+	}
+	connector->ahead = false;
+}
+
+/* The others connect while the first one waits for WELCOME, to where that will most likely send them. */
+static void step_ahead(struct tcp_connector *connector, uint64_t now_ns)
+{
+	const struct tcp_wire_handle *handle = &connector->handle;
+	struct tcp_wire_address ways[TCP_WIRE_HANDLE_WAYS_MAX];
+	const bool begin = !connector->ahead;
+
+	if (connector->dials[0].peer_is_here || handle->rail_count > ways_of(handle, ways))
+		return;
+	connector->ahead = true;
+	for (unsigned i = 1; i < connector->dial_count; i++) {
+		struct tcp_dial *dial = &connector->dials[i];
+
+		if (begin)
+			set_up_rail(connector, dial, ways, handle->rail_count, now_ns);
+		dial->held |= begin;
+		if (dial->held && tcp_dial_step(connector->transport, dial, now_ns) < 0) {
+			sys_close_socket(&dial->fd);
+			dial->held = false;
+		}
+	}
+}
+
+/* Those that are not on the way that WELCOME has for them, or failed, are dialled anew. */
+static void set_up_others(struct tcp_connector *connector, uint64_t now_ns)
+{
+	const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
+
+	for (unsigned i = 1; i < connector->dial_count; i++) {
+		struct tcp_dial *dial = &connector->dials[i], wanted = *dial;
+
+		set_up_rail(connector, &wanted, welcome->ways, welcome->rail_count, now_ns);
+		wanted.held = false;
+		if (dial->held && tcp_socket_same_address(&dial->peer, &wanted.peer) && dial->port == wanted.port &&
+		    dial->interface == wanted.interface && dial->follows == wanted.follows &&
+		    (dial->pin == wanted.pin || !dial->follows)) {
+			dial->held = false;
+			continue;
+		}
+		sys_close_socket(&dial->fd);
+		*dial = wanted;
+	}
 }
 
 static void begin_race(struct tcp_connector *connector)
 {
 	const struct tcp_wire_handle *handle = &connector->handle;
 	struct tcp_race *race = &connector->race;
-	struct tcp_wire_address peers[TCP_WIRE_HANDLE_WAYS_MAX] = { handle->address };
+	struct tcp_wire_address peers[TCP_WIRE_HANDLE_WAYS_MAX];
+	const unsigned count = ways_of(handle, peers);
 
-	memcpy(peers + 1, handle->ways, handle->way_count * sizeof(peers[0]));
 	race->transport = connector->transport;
 	race->device = connector->device;
 	race->dial = &connector->dials[0];
 	race->deadline_ns = connector->deadline_ns;
-	tcp_race_begin(race, peers, 1U + handle->way_count, 1, clock_now_ns());
+	tcp_race_begin(race, peers, count, 1, clock_now_ns());
 	tcp_ways_spread(race->ways, race->dead, race->way_count, connector->transport->next_connector_id);
 }
 
@@ -253,8 +313,11 @@ static int step_first(struct tcp_connector *connector, uint64_t now_ns)
 		if (r <= 0)
 			return r;
 		r = tcp_dial_step(connector->transport, first, now_ns);
-		if (r < 0)
+		if (r < 0) {
+			leave_ahead(connector);
 			return tcp_race_failed(&connector->race, r, now_ns);
+		}
+		step_ahead(connector, now_ns);
 		if (first->state != TCP_DIAL_READY)
 			return 0;
 		connector->first_ready_ns = now_ns;
@@ -270,8 +333,7 @@ static int step_first(struct tcp_connector *connector, uint64_t now_ns)
 	tcp_race_say(&connector->race);
 	first->once = false;
 	connector->first_ready_ns = now_ns;
-	for (unsigned i = 1; i < connector->dial_count; i++)
-		set_up_rail(connector, i, now_ns);
+	set_up_others(connector, now_ns);
 	return 1;
 }
 
@@ -467,77 +529,4 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 	tcp_wire_put_cookie(handle, 0);
 	connector_free(connector);
 	return is_the_peers(r) ? -EREMOTEIO : r;
-}
-
-/* False: the connection has failed. */
-static bool redial_failed(struct tcp_connection *connection, struct tcp_stream *stream, int error, uint64_t now_ns)
-{
-	/* Nobody listens at its host any more, or its process does not know the connection. */
-	if (!connection->live_count && error == -ECONNREFUSED && !tcp_detour_may_help(connection)) {
-		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
-		return false;
-	}
-	sys_close_socket(&stream->dial->fd);
-	stream->dial->state = TCP_DIAL_START;
-	stream->dial->refused = 0;
-	stream->dial->retry_at_ns = 0;
-	stream->redial_at_ns = now_ns + stream->redial_wait_ns;
-	if (stream->redial_wait_ns < REDIAL_LIMIT_NS)
-		stream->redial_wait_ns *= 2;
-	return true;
-}
-
-static bool is_to_be_dialled(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
-{
-	const struct tcp_dial *dial = stream->dial;
-
-	if (stream->live || !dial || now_ns < stream->redial_at_ns)
-		return false;
-	/* A dial that has begun is finished: the peer would log a socket that closes without HELLO. */
-	if (!tcp_stream_is_wanted(connection, stream->index) && dial->state == TCP_DIAL_START)
-		return false;
-	/* How far the receiver got it is asked over another one, if there is one. */
-	return !stream->awaits_dead || !connection->live_count || dial->state != TCP_DIAL_START;
-}
-
-void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
-{
-	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
-		struct tcp_stream *stream = &connection->streams[i];
-		struct tcp_dial *dial = stream->dial;
-		int r;
-
-		if (!is_to_be_dialled(connection, stream, now_ns))
-			continue;
-		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
-			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
-			dial->next_pin_ns = now_ns + params_replace_ns(connection->transport->params->timeout_ns) /
-							     TCP_PIN_TRIES;
-			dial->pin = dial->interface < 0 ? TCP_PIN_NONE : TCP_PIN_BOTH;
-			dial->gave_up = false;
-		}
-		/* As long as another stream lives this one waits for its own interface to come back. */
-		dial->may_unpin = !connection->live_count;
-		if (dial->hello.epoch <= stream->epoch)
-			dial->hello.epoch = stream->epoch + 1;
-		r = tcp_dial_step(connection->transport, dial, now_ns);
-		if (r == 0 && !connection->live_count && dial->refused >= LAST_REFUSED_MAX)
-			r = -ECONNREFUSED;
-		if (r < 0) {
-			if (!redial_failed(connection, stream, r, now_ns))
-				return;
-		} else if (dial->state == TCP_DIAL_READY) {
-			const bool was_live = stream->was_live;
-			int fd = dial->fd;
-
-			dial->fd = -1;
-			dial->state = TCP_DIAL_START;
-			dial->retry_at_ns = 0;
-			tcp_failover_attach(connection, stream, fd, dial->hello.epoch, now_ns);
-			tcp_detour_note_ways(connection, &dial->welcome, now_ns);
-			if (was_live)
-				log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
-			tcp_failover_watch_stream(connection, stream, now_ns);
-		}
-	}
 }

@@ -137,6 +137,7 @@ struct tcp_connector {
 	uint64_t better_until_ns;
 	struct tcp_dial dials[TCP_STREAMS_MAX];
 	unsigned dial_count, active_count;
+	bool ahead; /* the others of the dials connect, too */
 	uint64_t deadline_ns, connection_id, first_ready_ns;
 };
 
@@ -231,7 +232,9 @@ static inline bool tcp_connection_is_silent(const struct tcp_connection *connect
 int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
 		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret);
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
-void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns); /* dead streams; connection lock held */
+
+/* redial.c; connection lock held */
+void tcp_redial(struct tcp_connection *connection, uint64_t now_ns);
 
 /* pin.c. An own interface and a peer's address, never 0. */
 uint64_t tcp_pin_way(int interface, const struct sockaddr_storage *peer);

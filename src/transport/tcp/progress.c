@@ -209,7 +209,7 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	if (connection->role == TCP_SENDER)
 		tcp_mtu_watch(connection, looked_ns, now_ns);
 	if (connection->role == TCP_SENDER && (!connection->closing || !connection->live_count))
-		tcp_connector_redial(connection, now_ns);
+		tcp_redial(connection, now_ns);
 	if (!connection->error && tcp_request_awaited(connection) && !connection->reported &&
 	    clock_elapsed_ns(tcp_request_awaited(connection)->posted_ns, now_ns) >
 		    connection->transport->params->report_after_ns)

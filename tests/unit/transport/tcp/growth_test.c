@@ -160,7 +160,7 @@ static void what_is_not_wanted_any_more_joins_all_the_same(void **state)
 	pthread_mutex_lock(&connection->transport->lock); /* its thread answers nothing meanwhile */
 	pthread_mutex_lock(&connection->lock);
 	tcp_growth_want(connection, 3, clock_now_ns());
-	tcp_connector_redial(connection, clock_now_ns());
+	tcp_redial(connection, clock_now_ns());
 	assert_true(connection->streams[2].dial->fd >= 0);
 	tcp_growth_want(connection, 1, clock_now_ns());
 	pthread_mutex_unlock(&connection->lock);
