@@ -91,30 +91,51 @@ static void follow_first(struct tcp_connector *connector, struct tcp_dial *dial,
 	dial->follows = true;
 }
 
-static unsigned ways_of(const struct tcp_wire_handle *handle,
-			struct tcp_wire_address ret[static TCP_WIRE_HANDLE_WAYS_MAX])
+static unsigned own_rail(const struct tcp_connector *connector, const struct tcp_dial *dial)
 {
-	ret[0] = handle->address;
-	memcpy(ret + 1, handle->ways, handle->way_count * sizeof(ret[0]));
-	return 1U + handle->way_count;
+	const struct transport_device *device = &connector->transport->devices.list[connector->device];
+
+	return device->rail_count ? dial->hello.stream % device->rail_count : 0;
 }
 
-/* The first ways are those of the peer's rails. Another rail's is that of its own ports, as long as they may yet be joined. */
-static void set_up_rail(struct tcp_connector *connector, struct tcp_dial *dial, const struct tcp_wire_address *ways,
-			unsigned rail_count, uint64_t now_ns)
+/* Another rail's way is that of its own ports, as long as they may yet be joined. */
+static void set_up_rail(struct tcp_connector *connector, struct tcp_dial *dial, uint64_t now_ns)
 {
-	const struct tcp_transport *transport = connector->transport;
-	const struct transport_device *device = &transport->devices.list[connector->device];
-	const unsigned own = device->rail_count ? dial->hello.stream % device->rail_count : 0;
-	const unsigned peers = dial->hello.stream % rail_count;
+	const struct transport_device *device = &connector->transport->devices.list[connector->device];
+	const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
+	const unsigned own = own_rail(connector, dial), peers = dial->hello.stream % welcome->rail_count;
 
 	dial->follows = false;
 	if (connector->dials[0].peer_is_here)
-		tcp_dial_set_up(connector->transport, dial, &ways[peers], TCP_WAY_ROUTED, now_ns);
+		tcp_dial_set_up(connector->transport, dial, &welcome->ways[peers], TCP_WAY_ROUTED, now_ns);
 	else if (!own && !peers)
 		follow_first(connector, dial, now_ns);
 	else
-		tcp_dial_set_up(connector->transport, dial, &ways[peers], device->members[own], now_ns);
+		tcp_dial_set_up(connector->transport, dial, &welcome->ways[peers], device->members[own], now_ns);
+}
+
+/* Where WELCOME will most likely send it: what of the peer's is in the subnet of its own port. False: nothing says. */
+static bool guess_rail(struct tcp_connector *connector, struct tcp_dial *dial, uint64_t now_ns)
+{
+	const struct transport_device *device = &connector->transport->devices.list[connector->device];
+	const struct tcp_wire_address *first = &connector->handle.address;
+	const unsigned own = own_rail(connector, dial), peers = dial->hello.stream % connector->handle.rail_count;
+
+	if (!own && !peers) {
+		follow_first(connector, dial, now_ns);
+		return true;
+	}
+	for (unsigned i = 0; i < connector->race.way_count; i++) {
+		const struct tcp_way *way = &connector->race.ways[i];
+		const bool is_first = !memcmp(way->peer.bytes, first->bytes, sizeof(first->bytes));
+
+		if (way->interface != device->members[own] || !way->neighbours || is_first != !peers)
+			continue;
+		tcp_dial_set_up(connector->transport, dial, &way->peer, way->interface, now_ns);
+		dial->may_unpin = false;
+		return true;
+	}
+	return false;
 }
 
 static void leave_ahead(struct tcp_connector *connector)
@@ -126,22 +147,19 @@ static void leave_ahead(struct tcp_connector *connector)
 	connector->ahead = false;
 }
 
-/* The others connect while the first one waits for WELCOME, to where that will most likely send them. */
+/* The others connect while the first one waits for WELCOME. */
 static void step_ahead(struct tcp_connector *connector, uint64_t now_ns)
 {
-	const struct tcp_wire_handle *handle = &connector->handle;
-	struct tcp_wire_address ways[TCP_WIRE_HANDLE_WAYS_MAX];
 	const bool begin = !connector->ahead;
 
-	if (connector->dials[0].peer_is_here || handle->rail_count > ways_of(handle, ways))
+	if (connector->dials[0].peer_is_here)
 		return;
 	connector->ahead = true;
 	for (unsigned i = 1; i < connector->dial_count; i++) {
 		struct tcp_dial *dial = &connector->dials[i];
 
 		if (begin)
-			set_up_rail(connector, dial, ways, handle->rail_count, now_ns);
-		dial->held |= begin;
+			dial->held = guess_rail(connector, dial, now_ns);
 		if (dial->held && tcp_dial_step(connector->transport, dial, now_ns) < 0) {
 			sys_close_socket(&dial->fd);
 			dial->held = false;
@@ -149,24 +167,31 @@ static void step_ahead(struct tcp_connector *connector, uint64_t now_ns)
 	}
 }
 
+static bool is_underway(const struct tcp_dial *dial, const struct tcp_dial *wanted)
+{
+	return dial->held && dial->fd >= 0 && !dial->gave_up && dial->interface == wanted->interface &&
+	       dial->port == wanted->port && dial->tied_port == wanted->tied_port && dial->follows == wanted->follows &&
+	       (dial->pin == wanted->pin || !dial->follows) && tcp_socket_same_address(&dial->peer, &wanted->peer);
+}
+
 /* Those that are not on the way that WELCOME has for them, or failed, are dialled anew. */
 static void set_up_others(struct tcp_connector *connector, uint64_t now_ns)
 {
-	const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
-
 	for (unsigned i = 1; i < connector->dial_count; i++) {
 		struct tcp_dial *dial = &connector->dials[i], wanted = *dial;
 
-		set_up_rail(connector, &wanted, welcome->ways, welcome->rail_count, now_ns);
-		wanted.held = false;
-		if (dial->held && tcp_socket_same_address(&dial->peer, &wanted.peer) && dial->port == wanted.port &&
-		    dial->interface == wanted.interface && dial->follows == wanted.follows &&
-		    (dial->pin == wanted.pin || !dial->follows)) {
-			dial->held = false;
-			continue;
+		set_up_rail(connector, &wanted, now_ns);
+		if (is_underway(dial, &wanted)) {
+			dial->refused = 0;
+			dial->may_unpin = true;
+			dial->next_pin_ns = wanted.next_pin_ns;
+		} else {
+			sys_close_socket(&dial->fd);
+			*dial = wanted;
+			dial->last_error = dial->version = 0;
+			dial->failed_in = TCP_DIAL_START;
 		}
-		sys_close_socket(&dial->fd);
-		*dial = wanted;
+		dial->held = false;
 	}
 }
 
@@ -174,14 +199,14 @@ static void begin_race(struct tcp_connector *connector)
 {
 	const struct tcp_wire_handle *handle = &connector->handle;
 	struct tcp_race *race = &connector->race;
-	struct tcp_wire_address peers[TCP_WIRE_HANDLE_WAYS_MAX];
-	const unsigned count = ways_of(handle, peers);
+	struct tcp_wire_address peers[TCP_WIRE_HANDLE_WAYS_MAX] = { handle->address };
 
+	memcpy(peers + 1, handle->ways, handle->way_count * sizeof(peers[0]));
 	race->transport = connector->transport;
 	race->device = connector->device;
 	race->dial = &connector->dials[0];
 	race->deadline_ns = connector->deadline_ns;
-	tcp_race_begin(race, peers, count, 1, clock_now_ns());
+	tcp_race_begin(race, peers, 1U + handle->way_count, 1, clock_now_ns());
 	tcp_ways_spread(race->ways, race->dead, race->way_count, connector->transport->next_connector_id);
 }
 
@@ -270,7 +295,7 @@ static void end_better(struct tcp_connector *connector)
 	connector->better_until_ns = 0;
 }
 
-/* The first stream's way becomes that one, before the others are dialled. */
+/* The first stream's way becomes that one, before the others greet. */
 static void step_better(struct tcp_connector *connector, uint64_t now_ns)
 {
 	struct tcp_race *race = &connector->race, *better = &connector->better;
