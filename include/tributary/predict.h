@@ -67,6 +67,8 @@ struct predict_communicator {
 	size_t run_channel_count; /* channels that NCCL runs; 0: twice the rings' */
 	int sm;                   /* the lowest compute capability × 10; LL128 is for GPUs that are all alike */
 	enum predict_cpu cpu;     /* matters between nodes */
+	/* Rates are those of the links: from 8 MiB on NCCL's cap of a tree's channel, and its part by size, do not hold. */
+	bool links_decide;
 	struct predict_graph ring, tree, chain;
 	struct predict_constants constants;
 };

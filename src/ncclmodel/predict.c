@@ -12,9 +12,14 @@ struct steps {
 	double near, far; /* on the longest way through the collective */
 };
 
+#define TREE_PART 0.92 /* of its wires' rate */
+#define LARGE_TREE_PART \
+	0.85 /* the same by the links alone: less, so that trees that are hardly better stay as they are */
+
 enum {
 	FIRST_SIZE_LOG2 = 6, /* of tree_share: 64 bytes */
 	SIZES = 23,
+	LARGE_BYTES = 8 << 20,
 	BATCH_MOST = 8, /* operations that start together: so many in 2.30.7, 10 in 2.28.9 */
 };
 
@@ -136,7 +141,7 @@ static double protocol_GBps(const struct predict_communicator *communicator, con
 		return least(0.92 * rate, channels * constants->ring_ll128_channel_most_GBps[generation][nodes]);
 	if (algorithm != PREDICT_TREE)
 		return rate;
-	rate = least(0.92 * rate, channels * constants->tree_channel_most_GBps[generation][nodes]);
+	rate = least(TREE_PART * rate, channels * constants->tree_channel_most_GBps[generation][nodes]);
 	if (protocol == PREDICT_LL)
 		rate = least(rate / 3.8, ll_most);
 	if (protocol == PREDICT_LL128)
@@ -271,6 +276,14 @@ static double plateau(const struct predict_communicator *communicator, enum pred
 	return communicator->sm < 80 ? 1.9 : 1.4;
 }
 
+/* Below LARGE_BYTES what a step takes counts, and of that a profile says nothing. */
+static bool links_decide(const struct predict_communicator *communicator, enum predict_algorithm algorithm,
+			 enum predict_protocol protocol, uint64_t bytes)
+{
+	return communicator->links_decide && algorithm == PREDICT_TREE && protocol == PREDICT_SIMPLE &&
+	       bytes >= LARGE_BYTES;
+}
+
 double predict_time_grouped_us(const struct predict_communicator *communicator, enum predict_collective collective,
 			       enum predict_algorithm algorithm, enum predict_protocol protocol, uint64_t bytes,
 			       unsigned operations)
@@ -280,7 +293,10 @@ double predict_time_grouped_us(const struct predict_communicator *communicator, 
 
 	if (predict_cost_of(communicator, collective, algorithm, protocol, &cost) < 0)
 		return -1;
-	if (algorithm == PREDICT_TREE && size >= FIRST_SIZE_LOG2 && size < FIRST_SIZE_LOG2 + SIZES)
+	if (links_decide(communicator, algorithm, protocol, bytes))
+		cost.rate_GBps = LARGE_TREE_PART * wires_GBps(communicator, &communicator->tree, algorithm) *
+				 share_of(communicator, collective, algorithm);
+	else if (algorithm == PREDICT_TREE && size >= FIRST_SIZE_LOG2 && size < FIRST_SIZE_LOG2 + SIZES)
 		cost.rate_GBps *= tree_share[protocol][size - FIRST_SIZE_LOG2] / 100.0;
 	cost.latency_us *= plateau(communicator, collective, algorithm, protocol, bytes);
 	/* A ring starts anew with each operation; the others do so once for each batch. */

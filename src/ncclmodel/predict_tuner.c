@@ -216,11 +216,6 @@ size_t predict_chunk_bytes(int collective, int algorithm, int protocol, uint64_t
 
 static const enum predict_algorithm edited[EDITED_COUNT] = { PREDICT_TREE, PREDICT_RING };
 
-static bool differ(const struct predict_graph *a, const struct predict_graph *b)
-{
-	return a->intra_GBps < b->intra_GBps || a->intra_GBps > b->intra_GBps;
-}
-
 void predict_tuner_make(const struct plan_set *set, size_t rank_count, size_t node_count, int sm,
 			const struct predict_constants *constants, struct predict_tuner *ret)
 {
@@ -229,14 +224,13 @@ void predict_tuner_make(const struct plan_set *set, size_t rank_count, size_t no
 	predict_of_set(set, node_count, &ret->truth);
 	ret->file.sm = sm;
 	ret->truth.sm = sm;
+	ret->truth.links_decide = node_count == 1;
 	if (constants) {
 		ret->file.constants = *constants;
 		ret->truth.constants = *constants;
 	}
-	/* Where the file told NCCL the truth there is nothing to say. */
 	ret->edits = node_count == 1 && rank_count > 1 && rank_count == ret->file.rank_count &&
-		     ret->truth.ring.usable && ret->truth.tree.usable &&
-		     (differ(&ret->file.ring, &ret->truth.ring) || differ(&ret->file.tree, &ret->truth.tree));
+		     ret->truth.ring.usable && ret->truth.tree.usable;
 }
 
 struct question {

@@ -77,6 +77,37 @@ static void one_host_gets_the_costs_of_one_host(void **state)
 	}
 }
 
+/* NCCL's cap and its part for each size are those of machines on which a step's time counts; below 8 MiB nothing says otherwise. */
+static void a_large_tree_has_its_whole_rate(void **state)
+{
+	struct plan_set set = set_of(PLAN_ONE_HOST);
+	struct predict_tuner tuner;
+	struct predict_cost cost;
+
+	(void)state;
+	for (unsigned times = 1; times <= 4; times *= 4) { /* NCCL caps the second one */
+		predict_tuner_make(&set, GPUS, 1, SM, NULL, &tuner);
+		tuner.file.tree.intra_GBps *= times;
+		tuner.truth.tree.intra_GBps *= times;
+		assert_int_equal(predict_cost_of(&tuner.truth, PREDICT_ALLREDUCE, PREDICT_TREE, PREDICT_SIMPLE, &cost),
+				 0);
+		for (uint64_t bytes = 1 << 20; bytes <= 256 << 20; bytes *= 2) {
+			struct predict_costs costs = predict_costs_of(&tuner.file, PREDICT_ALLREDUCE, bytes, 1),
+					     before = costs;
+			float *tree_us = &costs.us[PREDICT_TREE][PREDICT_SIMPLE];
+			const double rate_GBps = 0.85 / 2 * (double)set.channel_count * tuner.truth.tree.intra_GBps;
+			const double whole_us = cost.latency_us + (double)bytes / (1000 * rate_GBps);
+
+			assert_true(edit(&tuner, PREDICT_ALLREDUCE, bytes, 1, &costs));
+			if (bytes >= 8 << 20) {
+				assert_true(fabs((double)*tree_us - whole_us) <= 1e-5 * whole_us);
+				*tree_us = before.us[PREDICT_TREE][PREDICT_SIMPLE];
+			}
+			assert_memory_equal(&costs, &before, sizeof(costs));
+		}
+	}
+}
+
 static void what_is_not_allowed_stays_so(void **state)
 {
 	struct predict_tuner tuner = tuner_on_one_host();
@@ -178,8 +209,8 @@ static void only_what_is_on_one_host_is_edited(void **state)
 	(void)state;
 	predict_tuner_make(&several, GPUS, 1, SM, NULL, &tuner); /* of one host it says nothing */
 	assert_false(tuner.edits);
-	predict_tuner_make(&one, GPUS, 1, SM, NULL, &tuner); /* the file is right */
-	assert_false(tuner.edits);
+	predict_tuner_make(&one, GPUS, 1, SM, NULL, &tuner);
+	assert_true(tuner.edits);
 	for (size_t nodes = 2; nodes <= 8; nodes++) {
 		predict_tuner_make(&either, GPUS * nodes, nodes, SM, NULL, &tuner);
 		assert_false(tuner.edits);
@@ -212,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_host_gets_the_costs_of_one_host),
+		cmocka_unit_test(a_large_tree_has_its_whole_rate),
 		cmocka_unit_test(what_is_not_allowed_stays_so),
 		cmocka_unit_test(other_algorithms_keep_their_costs),
 		cmocka_unit_test(a_table_of_another_model_is_left_alone),

@@ -110,6 +110,7 @@ static void try_set(const char *machine, const struct topology *topology, const 
 
 	set->chain_gain_permille = chain_gain_permille < 0 ? 0 : (unsigned)chain_gain_permille;
 	predict_of_set(set, nodes, &chance.truth);
+	chance.truth.links_decide = nodes == 1; /* as perf/emulated_nccl.py finds */
 	predict_of_file(set, nodes, &chance.file);
 	predict_of_machine(topology, request, &chance.truth);
 	predict_of_machine(topology, request, &chance.file);
