@@ -3,8 +3,9 @@
 """perf/gains.py [--build DIR] [--check | --write]: the tables of predicted gains in README.md, and its pictures.
 
 The machines are those of topo/ as TCP hosts, so without RDMA and GPUDirect: with active RDMA ports TRIBUTARY_NET=auto leaves
-the network to NCCL, and with it the channels. A figure of the first table is the quotient of the times of 128 MiB, NCCL's over
-ours, of the command under it, which says what NCCL's own cost model gives for NCCL's channels, as we estimate them, and for ours.
+the network to NCCL, and with it the channels. A figure of the first table is what perf/emulated_nccl.py measured; one in italics
+the quotient of the times of 128 MiB, NCCL's over ours, of the command under it, which says what NCCL's own cost model gives for
+NCCL's channels, as we estimate them, and for ours.
 The clusters are made up; their times are what `tributary simulate` expects, by the formula that the plugin goes by: NCCL's better
 one of ring and tree, with ranks interleaved over the leaves and leaf by leaf, and aggregation beside both. The chart has what it
 simulates. --write puts them between the marks in README.md, and draws docs/plan.svg and docs/gains.svg; --check exits with 1 where
@@ -43,6 +44,18 @@ def times(ratio):
     return "no gain" if 0.99 < ratio < 1.01 else "%.1f×" % ratio if ratio >= 1.05 else "%.2f×" % ratio
 
 
+@functools.lru_cache(maxsize=None)
+def measured():
+    """By machine and number of hosts."""
+    text = (ROOT / "perf" / "results" / "emulated-fabric.txt").read_text(encoding="utf-8")
+    found = re.findall(r"^([\w-]+), (?:one host|(\d+) hosts), AllReduce, %d MiB: .*, ([\d.]+) times;" % (BYTES >> 20), text, re.M)
+    return {(name, int(hosts or 1)): float(ratio) for name, hosts, ratio in found}
+
+
+def marked(word, is_predicted):
+    return "*%s*" % word if is_predicted else word
+
+
 def machine_gain(build, machine, hosts):
     sizes = json.loads(tributary(build, "explain", "--from", machine, "--no-rdma", "--hosts", str(hosts), "--json"))["sizes"]
     at = next(s for s in sizes if s["bytes"] == BYTES)
@@ -66,16 +79,21 @@ def machines(build):
     text = "| AllReduce of 128 MiB without RDMA on a machine like | one host | two hosts | eight hosts |\n|---|---|---|---|\n"
     rest, what = [], descriptions()
     for path in sorted((ROOT / "topo").glob("*/machine.topology")):
-        gains = [machine_gain(build, path, n) for n in HOSTS]
         name = path.parent.name
+        found = [measured().get((name, n)) for n in HOSTS]
+        gains = [machine_gain(build, path, n) if ratio is None else ratio for n, ratio in zip(HOSTS, found)]
+        words = [marked(times(g), ratio is None) for g, ratio in zip(gains, found)]
         if all(0.99 < g < 1.05 for g in gains):
-            rest.append(gains)
+            rest.append(list(zip(gains, found)))
         else:
-            text += "| [%s](topo/%s/machine.topology) | %s |\n" % (what[name], name, " | ".join(times(g) for g in gains))
-    most = [times(max(gains)) for gains in zip(*rest)]
+            text += "| [%s](topo/%s/machine.topology) | %s |\n" % (what[name], name, " | ".join(words))
+    most = []
+    for column in zip(*rest):
+        word = times(max(gain for gain, _ in column))
+        most.append(marked(word if word == "no gain" else "at most " + word, any(ratio is None for _, ratio in column)))
     return text + "| the %d other machines of [topo/](topo/README.md) | %s |\n" % (
-        len(rest), " | ".join(word if word == "no gain" else "at most " + word for word in most)) + (
-            "\nNCCL's time over Tributary's at 128 MiB in `tributary explain --from topo/dual-root-8gpu/machine.topology --no-rdma "
+        len(rest), " | ".join(most)) + (
+            "\n*Predicted*: NCCL's time over Tributary's in `tributary explain --from topo/dual-root-8gpu/machine.topology --no-rdma "
             "--hosts 2`.\n")
 
 
@@ -170,7 +188,7 @@ def chart(build):
 
 
 def clusters(build):
-    return ("| AllReduce of 128 MiB, hosts' rate over their leaf's uplink | NCCL alone, ranks put in order | aggregation, ranks interleaved | "
+    return ("| AllReduce of 128 MiB, predicted; hosts' rate over their leaf's uplink | NCCL alone, ranks put in order | aggregation, ranks interleaved | "
             "aggregation, ranks in order | … with an aggregator on each leaf |\n|---|---|---|---|---|\n" +
             "".join(cluster(build, *f) for f in FABRICS))
 

@@ -73,7 +73,7 @@ def make_driver(folder):
     return folder
 
 
-def run(options, folder, environment, arguments, per_host=1):
+def run(options, folder, environment, arguments, per_host=1, launcher=()):
     """What the program printed, and NCCL's lines of all ranks. Ends this program where that one failed or a result is wrong."""
     plugin = environment.pop("plugin", options.plugin)
     given = {"NCCL_NET_PLUGIN": plugin, "NCCL_ENV_PLUGIN": plugin, "NCCL_ALGO": "", "NCCL_PROTO": "^LL128",
@@ -84,6 +84,7 @@ def run(options, folder, environment, arguments, per_host=1):
     line = [options.fakerun, "-n", options.ranks, "--ppn", per_host, "--lib", options.lib, "--logs", folder / "logs"]
     line += ["--lib", options.driver] if options.driver else []
     line += ["--netns", options.netns] if options.netns else []
+    line += launcher
     for name, value in given.items():
         line += ["--env", f"{name}={value}"]
     try:
