@@ -12,9 +12,8 @@ struct steps {
 	double near, far; /* on the longest way through the collective */
 };
 
-#define TREE_PART 0.92 /* of its wires' rate */
-#define LARGE_TREE_PART \
-	0.85 /* the same by the links alone: less, so that trees that are hardly better stay as they are */
+#define TREE_PART       0.92 /* of its wires' rate */
+#define LARGE_TREE_PART 0.85 /* by the links alone: less, so that a tree that is hardly better is not taken */
 
 enum {
 	FIRST_SIZE_LOG2 = 6, /* of tree_share: 64 bytes */
