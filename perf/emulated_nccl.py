@@ -46,7 +46,8 @@ cpu: %(cpu)s
 command: perf/emulated_nccl.py --fakerun PROGRAM --lib DIR
 
 Unmodified host libraries of NCCL, simulated GPUs and kernels. Machines of topo/ as TCP hosts; GB/s of NCCL's bus bandwidth, medians.
-Then what NCCL ran, alone and with the plugin, the channels' checksum, NCCL's version, date and commit.
+Then what NCCL ran, alone and with the plugin, a checksum of channels and links, NCCL's version, date and commit. LL128 is off, no data
+is moved, and thread blocks are not limited but where FAKE_FABRIC_BLOCK is set (GB/s). What is not here was not measured.
 
 """
 
@@ -178,7 +179,8 @@ def start(options, host, hosts, side, operations, sizes):
     rates = {row: row[1] * 1.048576e3 / us * part.get(row[0], (ranks - 1) / ranks) for row, us in zip(rows, times_us)}
     chosen = {(func.lower(), size): f"{algorithm} {protocol} {channels}"
               for func, size, algorithm, protocol, channels in simulated_nccl.choices(log, ranks)}
-    channels = hashlib.sha256("\n".join(sorted(set(CHANNELS.findall(log)))).encode()).hexdigest()[:8]
+    rules = [(host.folder / name).read_text() for name in ("fabric", "nominal.xml")]
+    channels = hashlib.sha256("\n".join(rules + sorted(set(CHANNELS.findall(log)))).encode()).hexdigest()[:8]
     version = re.search(r"# nccl (\d+)", out)[1]
     return rates, {row: chosen.get((row[0], row[1] << 20), "-") for row in rows}, channels, version
 
@@ -192,7 +194,7 @@ def read(record):
     """The cells' lines by title."""
     if not record.exists():
         return {}
-    return dict(line.split(": ", 1) for line in record.read_text().splitlines() if re.match(r"\S+, (one host|\d hosts), .* MiB: ", line))
+    return dict(line.split(": ", 1) for line in record.read_text().splitlines() if re.match(r"\S+, (one host|\d+ hosts), .* MiB: ", line))
 
 
 def write(record, cells):
@@ -239,7 +241,7 @@ def main():
     options = simulated_nccl.parse(parser)
     simulated_nccl.own_namespaces()
     starts = [(["allreduce"], [int(size) for size in options.sizes.split(",")])] if options.sizes else STARTS
-    options.commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    options.commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True, check=True).stdout.strip()
     machines = options.machines or sorted(path.parent.name for path in ROOT.glob("topo/*/machine.topology"))
     cells = read(options.record)
     with tempfile.TemporaryDirectory() as at:

@@ -67,7 +67,7 @@ struct predict_communicator {
 	size_t run_channel_count; /* channels that NCCL runs; 0: twice the rings' */
 	int sm;                   /* the lowest compute capability × 10; LL128 is for GPUs that are all alike */
 	enum predict_cpu cpu;     /* matters between nodes */
-	/* Rates are those of the links: from 8 MiB on NCCL's cap of a tree's channel, and its part by size, do not hold. */
+	/* On one host: an AllReduce of 8 MiB and more moves over Tree/Simple what links carry, not NCCL's part of it by size. */
 	bool links_decide;
 	struct predict_graph ring, tree, chain;
 	struct predict_constants constants;
@@ -145,7 +145,7 @@ void predict_collnet_make(size_t rank_count, size_t node_count, const struct pre
  * What the tuner makes of NCCL's table of costs. A rank that picks another algorithm than the others hangs the job, so
  * costs are changed only by what all ranks of the communicator share for certain, which is so on one host with one
  * published set. Its graph file had to tell NCCL what several hosts would move if there may be several; costs of rings
- * and trees become those of one host. All else is NCCL's.
+ * and trees become those of one host, large trees' by what links carry. All else is NCCL's.
  */
 struct predict_tuner {
 	struct predict_collnet collnet; /* node_count 0: its costs are left alone; else predict_collnet_edit()'s */
@@ -153,6 +153,10 @@ struct predict_tuner {
 	struct predict_communicator file;  /* as NCCL knows it */
 	struct predict_communicator truth; /* as it is */
 };
+/* A change of what the tuner makes of costs needs another number: ranks of one host whose rules differ get no plan. */
+#define PREDICT_TUNER_RULES 2
+/* The graph file's rates are not those of one host. */
+bool predict_tuner_differs(const struct predict_tuner *tuner);
 /* constants NULL: the default ones. */
 void predict_tuner_make(const struct plan_set *set, size_t rank_count, size_t node_count, int sm,
 			const struct predict_constants *constants, struct predict_tuner *ret);

@@ -161,6 +161,8 @@ static void predict(struct explained *explained)
 	struct predict_tuner tuner;
 
 	channels_tuner(&explained->ours, explained->ours.request.hosts, &explained->collnet, &tuner);
+	/* Of NCCL's own trees the estimate is too low: a gain over them would be promised that is none. */
+	tuner.truth.links_decide = false;
 	channels_predict(&explained->nccl, true, &believed);
 	channels_predict(&explained->nccl, false, &real);
 	for (size_t i = 0; i < SIZES; i++) {

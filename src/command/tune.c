@@ -171,11 +171,13 @@ static void print_rates(const struct tuned *tuned, FILE *out)
 		tuned->node_count > 1 ? "on several hosts" : "on one host",
 		units_GBps((uint64_t)(count * truth->ring.intra_GBps * 1e9), ring),
 		units_GBps((uint64_t)((double)truth->tree.channel_count * truth->tree.intra_GBps * 1e9), tree));
-	if (tuned->tuner.edits)
+	if (tuned->tuner.edits && predict_tuner_differs(&tuned->tuner))
 		fprintf(out,
 			"; the graph file says %s and %s, because there may be several hosts: the tuner corrects it\n",
 			units_GBps((uint64_t)(count * file->ring.intra_GBps * 1e9), ring),
 			units_GBps((uint64_t)((double)file->tree.channel_count * file->tree.intra_GBps * 1e9), tree));
+	else if (tuned->tuner.edits)
+		fputs("; the graph file says so, and by the tuner large trees count as what links carry\n", out);
 	else if (tuned->node_count < 2)
 		fputs("; the graph file says so, and the tuner leaves NCCL's costs alone\n", out);
 	else

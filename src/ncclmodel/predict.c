@@ -13,12 +13,13 @@ struct steps {
 };
 
 #define TREE_PART       0.92 /* of its wires' rate */
-#define LARGE_TREE_PART 0.85 /* by the links alone: less, so that a tree that is hardly better is not taken */
+#define LARGE_TREE_PART 0.85 /* by the links: less, so that a tree that is hardly better is not taken */
 
 enum {
 	FIRST_SIZE_LOG2 = 6, /* of tree_share: 64 bytes */
 	SIZES = 23,
-	LARGE_BYTES = 8 << 20,
+	LARGE_BYTES = 8 << 20, /* of an operation on up to LARGE_HOPS + 1 GPUs, and in proportion on more */
+	LARGE_HOPS = 3,
 	BATCH_MOST = 8, /* operations that start together: so many in 2.30.7, 10 in 2.28.9 */
 };
 
@@ -275,12 +276,25 @@ static double plateau(const struct predict_communicator *communicator, enum pred
 	return communicator->sm < 80 ? 1.9 : 1.4;
 }
 
-/* Below LARGE_BYTES what a step takes counts, and of that a profile says nothing. */
+/* Of less than that what a step takes counts, and of steps a profile says nothing. */
 static bool links_decide(const struct predict_communicator *communicator, enum predict_algorithm algorithm,
-			 enum predict_protocol protocol, uint64_t bytes)
+			 enum predict_protocol protocol, uint64_t bytes, unsigned operations)
 {
+	const uint64_t hops = communicator->rank_count - 1;
+
 	return communicator->links_decide && algorithm == PREDICT_TREE && protocol == PREDICT_SIMPLE &&
-	       bytes >= LARGE_BYTES;
+	       bytes / operations >= LARGE_BYTES * (hops > LARGE_HOPS ? hops : LARGE_HOPS) / LARGE_HOPS;
+}
+
+/* Half-way between what links carry and what NCCL's cap of a channel, which means what thread blocks move, leaves of it. */
+static double large_tree_GBps(const struct predict_communicator *communicator)
+{
+	const struct predict_graph *tree = &communicator->tree;
+	const double links = LARGE_TREE_PART * wires_GBps(communicator, tree, PREDICT_TREE);
+	const double most = (double)tree->channel_count *
+			    communicator->constants.tree_channel_most_GBps[generation_of(communicator->sm)][0];
+
+	return (links + least(links, most)) / 2 * share_of(communicator, PREDICT_ALLREDUCE, PREDICT_TREE);
 }
 
 double predict_time_grouped_us(const struct predict_communicator *communicator, enum predict_collective collective,
@@ -292,11 +306,11 @@ double predict_time_grouped_us(const struct predict_communicator *communicator, 
 
 	if (predict_cost_of(communicator, collective, algorithm, protocol, &cost) < 0)
 		return -1;
-	if (links_decide(communicator, algorithm, protocol, bytes))
-		cost.rate_GBps = LARGE_TREE_PART * wires_GBps(communicator, &communicator->tree, algorithm) *
-				 share_of(communicator, collective, algorithm);
-	else if (algorithm == PREDICT_TREE && size >= FIRST_SIZE_LOG2 && size < FIRST_SIZE_LOG2 + SIZES)
+	if (algorithm == PREDICT_TREE && size >= FIRST_SIZE_LOG2 && size < FIRST_SIZE_LOG2 + SIZES)
 		cost.rate_GBps *= tree_share[protocol][size - FIRST_SIZE_LOG2] / 100.0;
+	if (links_decide(communicator, algorithm, protocol, bytes, operations) &&
+	    cost.rate_GBps < large_tree_GBps(communicator))
+		cost.rate_GBps = large_tree_GBps(communicator);
 	cost.latency_us *= plateau(communicator, collective, algorithm, protocol, bytes);
 	/* A ring starts anew with each operation; the others do so once for each batch. */
 	if (algorithm != PREDICT_RING)

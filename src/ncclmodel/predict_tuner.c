@@ -216,6 +216,16 @@ size_t predict_chunk_bytes(int collective, int algorithm, int protocol, uint64_t
 
 static const enum predict_algorithm edited[EDITED_COUNT] = { PREDICT_TREE, PREDICT_RING };
 
+static bool differ(const struct predict_graph *a, const struct predict_graph *b)
+{
+	return a->intra_GBps < b->intra_GBps || a->intra_GBps > b->intra_GBps;
+}
+
+bool predict_tuner_differs(const struct predict_tuner *tuner)
+{
+	return differ(&tuner->file.ring, &tuner->truth.ring) || differ(&tuner->file.tree, &tuner->truth.tree);
+}
+
 void predict_tuner_make(const struct plan_set *set, size_t rank_count, size_t node_count, int sm,
 			const struct predict_constants *constants, struct predict_tuner *ret)
 {

@@ -87,8 +87,6 @@ void channels_tuner(const struct channels *channels, size_t node_count, const st
 	predict_of_machine(channels->topology, &channels->request, &machine);
 	predict_tuner_make(&set, rank_count, node_count, machine.sm, NULL, ret);
 	ret->file.cpu = ret->truth.cpu = machine.cpu;
-	/* Of NCCL's own trees the estimate is too low: a gain over them would be promised that is none. */
-	ret->truth.links_decide = false;
 	if (collnet->on) {
 		predict_collnet_make(rank_count, node_count, NULL, &ret->collnet);
 		ret->collnet.sizes_chunks = true; /* as the NCCL whose constants these are */

@@ -6,6 +6,7 @@
 #include "base/sys.h"
 #include "profile/store.h"
 #include "profile/store_places.h"
+#include "tributary/predict.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,8 +50,8 @@ static uint64_t hash_of(const struct steer_machine *machine, const char *text, c
 			const struct steer_settings *settings, unsigned nccl_version)
 {
 	const uint64_t numbers[] = {
-		sizeof(struct steer_decision), nets->count,    nets->reaches_gpu, nets->sockets, nets->latency_us,
-		settings->other_tuner,         settings->hash, nccl_version,
+		sizeof(struct steer_decision), nets->count,    nets->reaches_gpu, nets->sockets,       nets->latency_us,
+		settings->other_tuner,         settings->hash, nccl_version,      PREDICT_TUNER_RULES,
 	};
 	uint64_t hash = hash_string(HASH_START, TRIBUTARY_VERSION);
 	struct stat st;

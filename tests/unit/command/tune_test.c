@@ -105,7 +105,7 @@ static void the_tuner_matters_on_one_host_of_a_job_of_several(void **state)
 	assert_true(json_is_false(json_object_get(two, "tuned")));
 	assert_int_equal(json_integer_value(json_object_get(either, "ranks")), 4);
 	assert_int_equal(json_integer_value(json_object_get(two, "ranks")), 8);
-	assert_int_equal(check_all(one), 0);
+	assert_true(check_all(one) > 0);
 	assert_true(check_all(either) > 0);
 	assert_int_equal(check_all(two), 0);
 	json_decref(one);
