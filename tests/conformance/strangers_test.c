@@ -30,10 +30,10 @@
 #define FLOOD_OF_A_KIND  500
 #define FLOOD            10000
 #define FLOOD_AT_ONCE    200
-#define LIMIT_FDS        1024 /* of the listening process */
+#define LIMIT_FDS        1024                 /* of the listening process */
 #define MAX_FDS          (LIMIT_FDS / 4 + 96) /* that it has, whoever connects: a quarter is for strangers */
 #define IDLE_PEERS       5
-#define IDLE_DELAY_MS    900 /* of one, on the average */
+#define IDLE_DELAY_MS    5000 /* of one, on the average: 300 on an idle machine; for ever if they kept their places */
 #define MAX_GROWTH_BYTES (32 << 20)
 #define MAX_WARNINGS     5
 
