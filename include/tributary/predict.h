@@ -67,7 +67,7 @@ struct predict_communicator {
 	size_t run_channel_count; /* channels that NCCL runs; 0: twice the rings' */
 	int sm;                   /* the lowest compute capability × 10; LL128 is for GPUs that are all alike */
 	enum predict_cpu cpu;     /* matters between nodes */
-	/* On one host: an AllReduce of 8 MiB and more moves over Tree/Simple what links carry, not NCCL's part of it by size. */
+	/* On one host. The rate of large AllReduces over Tree/Simple follows the links' rates, not NCCL's table by size. */
 	bool links_decide;
 	struct predict_graph ring, tree, chain;
 	struct predict_constants constants;
@@ -153,7 +153,7 @@ struct predict_tuner {
 	struct predict_communicator file;  /* as NCCL knows it */
 	struct predict_communicator truth; /* as it is */
 };
-/* A change of what the tuner makes of costs needs another number: ranks of one host whose rules differ get no plan. */
+/* Raised whenever the tuner changes costs in another way: ranks of one host whose numbers differ get no plan. */
 #define PREDICT_TUNER_RULES 2
 /* The graph file's rates are not those of one host. */
 bool predict_tuner_differs(const struct predict_tuner *tuner);

@@ -161,7 +161,7 @@ static void predict(struct explained *explained)
 	struct predict_tuner tuner;
 
 	channels_tuner(&explained->ours, explained->ours.request.hosts, &explained->collnet, &tuner);
-	/* Of NCCL's own trees the estimate is too low: a gain over them would be promised that is none. */
+	/* NCCL's own trees are estimated too low: the gain over them would not be real. */
 	tuner.truth.links_decide = false;
 	channels_predict(&explained->nccl, true, &believed);
 	channels_predict(&explained->nccl, false, &real);

@@ -13,12 +13,12 @@ struct steps {
 };
 
 #define TREE_PART       0.92 /* of its wires' rate */
-#define LARGE_TREE_PART 0.85 /* by the links: less, so that a tree that is hardly better is not taken */
+#define LARGE_TREE_PART 0.85 /* of the links' rate: a tree that is hardly better is not taken */
 
 enum {
 	FIRST_SIZE_LOG2 = 6, /* of tree_share: 64 bytes */
 	SIZES = 23,
-	LARGE_BYTES = 8 << 20, /* of an operation on up to LARGE_HOPS + 1 GPUs, and in proportion on more */
+	LARGE_BYTES = 8 << 20, /* an operation on up to LARGE_HOPS + 1 GPUs; more in proportion */
 	LARGE_HOPS = 3,
 	BATCH_MOST = 8, /* operations that start together: so many in 2.30.7, 10 in 2.28.9 */
 };
@@ -276,7 +276,7 @@ static double plateau(const struct predict_communicator *communicator, enum pred
 	return communicator->sm < 80 ? 1.9 : 1.4;
 }
 
-/* Of less than that what a step takes counts, and of steps a profile says nothing. */
+/* Smaller operations depend on the time of each step, which no profile has. */
 static bool links_decide(const struct predict_communicator *communicator, enum predict_algorithm algorithm,
 			 enum predict_protocol protocol, uint64_t bytes, unsigned operations)
 {
@@ -286,7 +286,10 @@ static bool links_decide(const struct predict_communicator *communicator, enum p
 	       bytes / operations >= LARGE_BYTES * (hops > LARGE_HOPS ? hops : LARGE_HOPS) / LARGE_HOPS;
 }
 
-/* Half-way between what links carry and what NCCL's cap of a channel, which means what thread blocks move, leaves of it. */
+/*
+ * The mean of two rates: what the links carry, and that under NCCL's cap of a channel, which stands for what thread blocks
+ * can move.
+ */
 static double large_tree_GBps(const struct predict_communicator *communicator)
 {
 	const struct predict_graph *tree = &communicator->tree;

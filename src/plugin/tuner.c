@@ -41,7 +41,7 @@ static void say_what_is_done(uint64_t comm_id, const struct predict_tuner *tuner
 
 	log_info(LOG_TUNING,
 		 "Tributary: communicator %016" PRIx64 ": costs for %zu ranks on one host: rings at %.1f GB/s, "
-		 "trees at %.1f (the graph file says %.1f and %.1f)",
+		 "trees at %.1f; in the graph file %.1f and %.1f",
 		 comm_id, tuner->truth.rank_count, (double)truth->channel_count * truth->intra_GBps,
 		 (double)tuner->truth.tree.channel_count * tuner->truth.tree.intra_GBps,
 		 (double)file->channel_count * file->intra_GBps,

@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -33,7 +34,8 @@
 #define LIMIT_FDS        1024                 /* of the listening process */
 #define MAX_FDS          (LIMIT_FDS / 4 + 96) /* that it has, whoever connects: a quarter is for strangers */
 #define IDLE_PEERS       5
-#define IDLE_DELAY_MS    5000 /* of one, on the average: 300 on an idle machine; for ever if they kept their places */
+#define IDLE_ROUNDS      3
+#define IDLE_DELAY_MS    900 /* of one, on the average of a round */
 #define MAX_GROWTH_BYTES (32 << 20)
 #define MAX_WARNINGS     5
 
@@ -345,6 +347,23 @@ static int idle_role(int control, const char *argument)
 	return 0;
 }
 
+/* Milliseconds, on the average of some. */
+static unsigned served_after_ms(struct transport *transport, struct transport_listener *listener,
+				const uint8_t handle[static TRANSPORT_HANDLE_BYTES])
+{
+	const uint64_t begin_ns = runtime_now_ns();
+
+	for (unsigned i = 0; i < IDLE_PEERS; i++) {
+		struct link link = { .ops = &plugin_ops, .listener = listener };
+
+		memcpy(link.handle, handle, sizeof(link.handle));
+		raw_real_peer_is_served(transport, &link);
+		plugin_ops.close_connection(link.sender);
+		plugin_ops.close_connection(link.receiver);
+	}
+	return (unsigned)((runtime_now_ns() - begin_ns) / IDLE_PEERS / 1000000);
+}
+
 static void idle_strangers_do_not_delay_the_peer(void **state)
 {
 	const unsigned *count = *state;
@@ -352,7 +371,7 @@ static void idle_strangers_do_not_delay_the_peer(void **state)
 	struct transport_listener *listener;
 	uint8_t handle_bytes[TRANSPORT_HANDLE_BYTES];
 	struct tcp_wire_handle handle;
-	uint64_t begin_ns, took_ms;
+	unsigned took_ms = UINT_MAX;
 	struct peer idle;
 	char argument[32], token;
 
@@ -360,17 +379,11 @@ static void idle_strangers_do_not_delay_the_peer(void **state)
 	snprintf(argument, sizeof(argument), "%u %u", ntohs(raw_address(handle_bytes, &handle).sin_port), *count);
 	assert_int_equal(peer_start("idle", argument, &idle), 0);
 	assert_int_equal(peer_read(idle.control, &token, 1), 0);
-	begin_ns = runtime_now_ns();
-	for (unsigned i = 0; i < IDLE_PEERS; i++) {
-		struct link link = { .ops = &plugin_ops, .listener = listener };
-
-		memcpy(link.handle, handle_bytes, sizeof(link.handle));
-		raw_real_peer_is_served(transport, &link);
-		plugin_ops.close_connection(link.sender);
-		plugin_ops.close_connection(link.receiver);
+	/* Strangers delay every round, other programs of a busy machine not. */
+	for (unsigned i = 0; i < IDLE_ROUNDS && took_ms > IDLE_DELAY_MS; i++) {
+		took_ms = served_after_ms(transport, listener, handle_bytes);
+		print_message("%u idle strangers: a peer is served after %u ms\n", *count, took_ms);
 	}
-	took_ms = (runtime_now_ns() - begin_ns) / IDLE_PEERS / 1000000;
-	print_message("%u idle strangers: a peer is served after %u ms\n", *count, (unsigned)took_ms);
 	if (!runtime_sanitized())
 		assert_in_range(took_ms, 0, IDLE_DELAY_MS);
 	assert_int_equal(peer_write(idle.control, "x", 1), 0);

@@ -114,7 +114,7 @@ static void set_up_rail(struct tcp_connector *connector, struct tcp_dial *dial, 
 		tcp_dial_set_up(connector->transport, dial, &welcome->ways[peers], device->members[own], now_ns);
 }
 
-/* Where WELCOME will most likely send it: what of the peer's is in the subnet of its own port. False: nothing says. */
+/* WELCOME will most likely send it to the peer's address in the subnet of its own port. False: there is none. */
 static bool guess_rail(struct tcp_connector *connector, struct tcp_dial *dial, uint64_t now_ns)
 {
 	const struct transport_device *device = &connector->transport->devices.list[connector->device];

@@ -13,7 +13,7 @@ enum { LAST_REFUSED_MAX = 3 }; /* of a peer whose last stream was lost: its proc
 /* False: the connection has failed. */
 static bool redial_failed(struct tcp_connection *connection, struct tcp_stream *stream, int error, uint64_t now_ns)
 {
-	/* Nobody listens at its host any more, or its process does not know the connection. */
+	/* The peer's process has ended, or has forgotten the connection. */
 	if (!connection->live_count && error == -ECONNREFUSED && !tcp_detour_may_help(connection)) {
 		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
 		return false;
