@@ -4,8 +4,8 @@
 
 The machines are those of topo/ as TCP hosts, so without RDMA and GPUDirect: with active RDMA ports TRIBUTARY_NET=auto leaves
 the network to NCCL, and with it the channels. A figure of the first table is what perf/emulated_nccl.py measured; one in italics
-the quotient of the times of 128 MiB, NCCL's over ours, of the command under it, which says what NCCL's own cost model gives for
-NCCL's channels, as we estimate them, and for ours.
+the quotient of the times of 128 MiB, NCCL's over ours, of the command under it with a profile by `tributary measure --simulate`:
+what NCCL's own cost model gives for NCCL's channels, as we estimate them, and for ours.
 The clusters are made up; their times are what `tributary simulate` expects, by the formula that the plugin goes by: NCCL's better
 one of ring and tree, with ranks interleaved over the leaves and leaf by leaf, and aggregation beside both. The chart has what it
 simulates. --write puts them between the marks in README.md, and draws docs/plan.svg and docs/gains.svg; --check exits with 1 where
@@ -54,14 +54,19 @@ def measured():
     return {cell: 1 if abs(gain - 1) < NOISE else gain for cell, gain in gains.items()}
 
 
-def marked(word, is_predicted):
-    return "*%s*" % word if is_predicted else word
+def marked(word, is_predicted, needs_setting=False):
+    return "*%s*%s" % (word, " †" if needs_setting and word != "no gain" else "") if is_predicted else word
 
 
-def machine_gain(build, machine, hosts):
-    sizes = json.loads(tributary(build, "explain", "--from", machine, "--no-rdma", "--hosts", str(hosts), "--json"))["sizes"]
-    at = next(s for s in sizes if s["bytes"] == BYTES)
-    return at["nccl"]["time_us"] / at["tributary"]["time_us"]
+@functools.lru_cache(maxsize=None)
+def predicted(build, machine, hosts):
+    """The gain, and whether it needs a setting."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = pathlib.Path(folder, "profile")
+        tributary(build, "measure", "--simulate", machine.parent, "--output", profile)
+        explained = json.loads(tributary(build, "explain", "--profile", profile, "--no-rdma", "--hosts", str(hosts), "--json"))
+    at = next(s for s in explained["sizes"] if s["bytes"] == BYTES)
+    return at["nccl"]["time_us"] / at["tributary"]["time_us"], explained["net_inside_host"]["tributary"]
 
 
 def descriptions():
@@ -78,13 +83,14 @@ def nic_rates(name):
 
 
 def machines(build):
-    text = "| AllReduce of 128 MiB without RDMA on a machine like | one host | two hosts | eight hosts |\n|---|---|---|---|\n"
+    text = "| AllReduce of 128 MiB without RDMA, a machine like | one host | two hosts | eight hosts |\n|---|---|---|---|\n"
     rest, what = [], descriptions()
     for path in sorted((ROOT / "topo").glob("*/machine.topology")):
         name = path.parent.name
         found = [measured().get((name, n)) for n in HOSTS]
-        gains = [machine_gain(build, path, n) if ratio is None else ratio for n, ratio in zip(HOSTS, found)]
-        words = [marked(times(g), ratio is None) for g, ratio in zip(gains, found)]
+        made = [predicted(build, path, n) for n in HOSTS]
+        gains = [gain if ratio is None else ratio for (gain, _), ratio in zip(made, found)]
+        words = [marked(times(g), ratio is None, needs) for g, ratio, (_, needs) in zip(gains, found, made)]
         if all(0.99 < g < 1.05 for g in gains):
             rest.append(list(zip(gains, found)))
         else:
@@ -95,8 +101,7 @@ def machines(build):
         most.append(marked(word if word == "no gain" else "at most " + word, any(ratio is None for _, ratio in column)))
     return text + "| the %d other machines of [topo/](topo/README.md) | %s |\n" % (
         len(rest), " | ".join(most)) + (
-            "\n*Predicted*: by `tributary explain --from topo/dual-root-8gpu/machine.topology --no-rdma "
-            "--hosts 2`.\n")
+            "\n*Predicted*: by `tributary explain --no-rdma`; † with `NCCL_NET_DISABLE_INTRA=1`.\n")
 
 
 def interleaved(leaves, hosts):

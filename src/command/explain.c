@@ -29,7 +29,8 @@ struct chosen {
 struct explained {
 	const struct source *source;
 	struct channels ours, nccl;
-	bool exact;    /* nccl is a dump */
+	bool exact; /* nccl is a dump */
+	struct channels_splits splits;
 	bool measured; /* some link's rate is; else what "really" moves is by nominal rates */
 	enum predict_collective collective;
 	struct channels_collnet collnet; /* Tributary's */
@@ -161,10 +162,9 @@ static void predict(struct explained *explained)
 	struct predict_tuner tuner;
 
 	channels_tuner(&explained->ours, explained->ours.request.hosts, &explained->collnet, &tuner);
-	/* NCCL's own trees are estimated too low: the gain over them would not be real. */
-	tuner.truth.links_decide = false;
 	channels_predict(&explained->nccl, true, &believed);
 	channels_predict(&explained->nccl, false, &real);
+	real.links_decide = tuner.truth.links_decide;
 	for (size_t i = 0; i < SIZES; i++) {
 		explained->by_size[i][0] = choose(&believed, &real, explained->collective, sizes[i]);
 		explained->by_size[i][1] = choose_ours(&tuner, explained->collective, sizes[i]);
@@ -262,6 +262,7 @@ static void answer_sizes(const struct explained *explained, const struct compare
 /* What is said first, and what is to be done. */
 static void answer(const struct explained *explained, struct answer *ret)
 {
+	const struct topology_vertex *vertices = explained->ours.topology->vertices;
 	struct compared compared = compare(explained);
 
 	*ret = (struct answer){ .text = "" };
@@ -274,8 +275,17 @@ static void answer(const struct explained *explained, struct answer *ret)
 		answer_add(ret, "; these are nominal rates: `tributary measure` finds what the links really carry.");
 	else if (answer_loses(&compared.balance))
 		answer_add(ret, ": set TRIBUTARY_STEER=topology, which leaves the channels to NCCL.");
+	else if (explained->splits.ours.text[0])
+		answer_add(ret, "; %s%sset NCCL_NET_DISABLE_INTRA=1, or the channels stay NCCL's: %s.",
+			   compared.takes_collnet ? channels_to_set(&explained->collnet, true) : "",
+			   compared.takes_collnet ? "; " : "", explained->splits.ours.text);
 	else
 		answer_add(ret, "; %s.", channels_to_set(&explained->collnet, compared.takes_collnet));
+	if (!explained->exact && explained->splits.nccl && !explained->splits.ours.text[0])
+		answer_add(ret,
+			   " NCCL's channels are those with NCCL_NET_DISABLE_INTRA=1; without it NCCL takes the "
+			   "network between %s and %s, whose speed is not estimated.",
+			   vertices[explained->splits.pair[0]].name, vertices[explained->splits.pair[1]].name);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
@@ -436,11 +446,12 @@ static json_t *explained_json(const struct explained *explained)
 		json_array_append_new(list, json_pack("{sI so so}", "bytes", (json_int_t)sizes[i], "nccl",
 						      chosen_json(&explained->by_size[i][0]), "tributary",
 						      chosen_json(&explained->by_size[i][1])));
-	return json_pack("{so so so sb so so so ss so}", "answer", answer_json(&first), "name", json_known_text(name),
-			 "profile", json_known_text(explained->source->profile_path), "exact", explained->exact, "nccl",
-			 channels_json(&explained->nccl), "tributary", channels_json(&explained->ours), "p2p",
-			 gained_json(explained), "collective", predict_collective_word(explained->collective), "sizes",
-			 list);
+	return json_pack("{so so so sb s{sb sb} so so so ss so}", "answer", answer_json(&first), "name",
+			 json_known_text(name), "profile", json_known_text(explained->source->profile_path), "exact",
+			 explained->exact, "net_inside_host", "nccl", explained->splits.nccl, "tributary",
+			 explained->splits.ours.text[0] != '\0', "nccl", channels_json(&explained->nccl), "tributary",
+			 channels_json(&explained->ours), "p2p", gained_json(explained), "collective",
+			 predict_collective_word(explained->collective), "sizes", list);
 }
 
 /* The viewer takes the drawings in this order, and has to know the machine. */
@@ -531,11 +542,14 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 		status = channels_read(&source->topology, &nccls, dump, &explained.nccl);
 	else
 		status = channels_estimate(&source->topology, &nccls, &explained.nccl);
+	if (status != COMMAND_OK)
+		goto fail;
+	status = channels_find_splits(&explained.ours, &nccls, &explained.splits);
 	if (status == COMMAND_OK) {
 		predict(&explained);
 		status = show(call, &explained, out);
-		channels_fini(&explained.nccl);
 	}
+	channels_fini(&explained.nccl);
 fail:
 	channels_fini(&explained.ours);
 	return status;

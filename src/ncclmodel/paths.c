@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double INTEL_P2P = 1.2; /* P2P by an Intel root complex takes that much of the PCIe links */
+static const double ECHO = 0.125;    /* of what is not from a GPU; before sm 80, of the GPU's link the other way */
+
 /* ------------------------------------------------------------------------------------------------------------ rooms */
 
 /* NCCL's constant between CPUs, by the sending one. */
@@ -80,13 +83,22 @@ static bool is_intel(const struct topology *topology, uint32_t cpu)
 	       !strcmp(topology->vertices[cpu].cpu.vendor, "GenuineIntel");
 }
 
+static bool is_pci(const struct topology *topology, uint32_t row)
+{
+	return row / 2 < topology->link_count && topology->links[row / 2].kind == TOPOLOGY_LINK_PCI;
+}
+
 static void finish_hop(const struct ncclmodel_paths *paths, uint32_t from, struct ncclmodel_hop *hop)
 {
+	const struct topology *topology = paths->topology;
+	bool intel = hop->path_class == TOPOLOGY_CLASS_PHB && topology->vertices[from].kind == TOPOLOGY_GPU &&
+		     is_intel(topology, topology_cpu_of(topology, from));
+
 	hop->rate_GBps = INFINITY;
-	for (size_t i = 0; i < hop->count; i++)
+	for (size_t i = 0; i < hop->count; i++) {
 		hop->rate_GBps = fmin(hop->rate_GBps, paths->residual_GBps[hop->rows[i]]);
-	hop->intel = hop->path_class == TOPOLOGY_CLASS_PHB && paths->topology->vertices[from].kind == TOPOLOGY_GPU &&
-		     is_intel(paths->topology, topology_cpu_of(paths->topology, from));
+		hop->parts[i] = intel && is_pci(topology, hop->rows[i]) ? INTEL_P2P : 1;
+	}
 }
 
 /* NCCL's own ways end at CPUs, not at memories. */
@@ -123,22 +135,35 @@ static int make_between(struct ncclmodel_paths *paths, size_t a, size_t b)
 	return r;
 }
 
+static void append_wire(const struct ncclmodel_paths *paths, size_t nic, bool out, struct ncclmodel_hop *hop)
+{
+	const struct topology *topology = paths->topology;
+	uint32_t vertex = paths->request->nics[nic], wire = topology_wire_of(topology, vertex);
+	bool up = wire != TOPOLOGY_NONE && out == (topology->links[wire].lower == vertex);
+
+	if (hop->count == NCCLMODEL_ROWS_MAX)
+		return;
+	hop->rows[hop->count++] = wire == TOPOLOGY_NONE ? (uint32_t)(2 * (topology->link_count + nic) + out)
+							: topology_directed(wire, up ? TOPOLOGY_UP : TOPOLOGY_DOWN);
+}
+
 static int make_to_nic(struct ncclmodel_paths *paths, size_t gpu, size_t nic, bool out)
 {
 	const struct topology *topology = paths->topology;
-	uint32_t a = paths->request->gpus[gpu], b = paths->request->nics[nic], wire = topology_wire_of(topology, b);
+	uint32_t a = paths->request->gpus[gpu], b = paths->request->nics[nic];
 	struct ncclmodel_hop *hop = out ? &paths->out[gpu][nic] : &paths->in[nic][gpu];
 	bool direct = topology->vertices[a].gpu.gdr && topology->vertices[b].nic.gdr &&
 		      topology_class_of(topology, a, b) <= TOPOLOGY_CLASS_PXB;
 	int r = direct ? append(paths, out ? a : b, out ? b : a, hop) : by_cpu(paths, out ? a : b, out ? b : a, a, hop);
+	size_t last = hop->count - 1; /* the GPU's own link, of what comes in */
 
-	if (hop->count < NCCLMODEL_ROWS_MAX)
-		hop->rows[hop->count++] = wire == TOPOLOGY_NONE
-						  ? (uint32_t)(2 * (topology->link_count + nic) + out)
-						  : topology_directed(wire, out == (topology->links[wire].lower == b)
-										    ? TOPOLOGY_UP
-										    : TOPOLOGY_DOWN);
+	append_wire(paths, nic, out, hop);
 	finish_hop(paths, out ? a : b, hop);
+	if (!out && last < hop->count && is_pci(topology, hop->rows[last]) && topology->vertices[a].gpu.sm < 80 &&
+	    hop->count < NCCLMODEL_ROWS_MAX) {
+		hop->parts[hop->count] = ECHO;
+		hop->rows[hop->count++] = hop->rows[last] ^ 1;
+	}
 	return r;
 }
 
@@ -284,6 +309,24 @@ int ncclmodel_paths_init(const struct topology *topology, const struct plan_requ
 	else
 		ncclmodel_paths_fini(ret);
 	return r;
+}
+
+double ncclmodel_paths_near_GBps(const struct ncclmodel_paths *paths, size_t gpu)
+{
+	const struct plan_request *request = paths->request;
+	double most_GBps = 0;
+
+	for (size_t i = 0; i < request->nic_count; i++) {
+		struct ncclmodel_hop hop = { .path_class = TOPOLOGY_CLASS_LOC };
+
+		if (append(paths, request->gpus[gpu], request->nics[i], &hop) < 0 ||
+		    hop.path_class > TOPOLOGY_CLASS_PXB)
+			continue;
+		append_wire(paths, i, true, &hop);
+		finish_hop(paths, request->gpus[gpu], &hop);
+		most_GBps = fmax(most_GBps, hop.rate_GBps);
+	}
+	return most_GBps;
 }
 
 void ncclmodel_paths_fini(struct ncclmodel_paths *paths)

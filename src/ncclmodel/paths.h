@@ -10,10 +10,10 @@ enum { NCCLMODEL_ROWS_MAX = 2 * TOPOLOGY_ROUTE_MAX };
 
 struct ncclmodel_hop {
 	uint32_t rows[NCCLMODEL_ROWS_MAX]; /* one may be there twice */
+	double parts[NCCLMODEL_ROWS_MAX];  /* of the channel's bandwidth: what NCCL takes of each row */
 	size_t count;
 	enum topology_class path_class; /* DIS: there is no way */
 	double rate_GBps;               /* of its slowest row */
-	bool intel;                     /* P2P by an Intel root complex takes a fifth more of the PCIe links */
 };
 
 struct ncclmodel_paths {
@@ -33,6 +33,8 @@ struct ncclmodel_paths {
 /* -ENOENT, -ENOMEM. The topology and the request must outlive it. */
 int ncclmodel_paths_init(const struct topology *topology, const struct plan_request *request,
 			 struct ncclmodel_paths *ret);
+/* The fastest NIC that is near to the GPU, as NCCL counts near; 0: none. */
+double ncclmodel_paths_near_GBps(const struct ncclmodel_paths *paths, size_t gpu);
 void ncclmodel_paths_fini(struct ncclmodel_paths *paths);
 
 #endif

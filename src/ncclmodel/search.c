@@ -17,7 +17,6 @@ enum {
 
 static const double TOLERANCE_GBps = 0.0005; /* nccl rounds to a thousandth */
 static const double SLOWEST_WORTH = 0.49;    /* of the speed that was found: slower ones are not tried */
-static const double INTEL_P2P = 1.2;
 static const double FALLBACK_GBps = 0.1;
 
 /* nccl: graph/search.cc, speedArray*; fastest first, 0 ends. By compute capability, inside a host and between hosts. */
@@ -36,6 +35,7 @@ struct search {
 	size_t gpu_count, least, most; /* channels: at least, at most */
 	bool inter, same;              /* same: all channels are copies of one */
 	bool balanced;                 /* trees: one child hangs at the second GPU */
+	bool crossing; /* channels may leave by another NIC than they came by; the next ring goes back */
 	double intra_GBps, inter_GBps;
 	enum topology_class farthest;
 	unsigned tries; /* left */
@@ -49,31 +49,22 @@ struct search {
 
 /* ----------------------------------------------------------------------------------------------------------- charge */
 
-static double charge_of(const struct search *search, const struct ncclmodel_hop *hop, uint32_t row, double GBps)
-{
-	const struct topology *topology = search->paths.topology;
-	bool pci = row / 2 < topology->link_count && topology->links[row / 2].kind == TOPOLOGY_LINK_PCI;
-
-	return hop->intel && pci ? INTEL_P2P * GBps : GBps;
-}
-
 static void give_back(struct search *search, const struct ncclmodel_hop *hop, size_t count, double GBps)
 {
 	for (size_t i = 0; i < count; i++)
-		search->paths.residual_GBps[hop->rows[i]] += charge_of(search, hop, hop->rows[i], GBps);
+		search->paths.residual_GBps[hop->rows[i]] += hop->parts[i] * GBps;
 }
 
 static bool take(struct search *search, const struct ncclmodel_hop *hop, double GBps)
 {
 	for (size_t i = 0; i < hop->count; i++) {
 		double *room = &search->paths.residual_GBps[hop->rows[i]];
-		double charge = charge_of(search, hop, hop->rows[i], GBps);
 
-		if (*room + TOLERANCE_GBps < charge) {
+		if (*room + TOLERANCE_GBps < hop->parts[i] * GBps) {
 			give_back(search, hop, i, GBps);
 			return false;
 		}
-		*room -= charge;
+		*room -= hop->parts[i] * GBps;
 	}
 	return true;
 }
@@ -173,7 +164,7 @@ static size_t fits_again(struct search *search, const struct plan_channel *chann
 static void begin_channel(struct search *search);
 
 /* All GPUs are in the channel at hand: close it, and see what else fits. */
-static void end_channel(struct search *search)
+static void close_channel(struct search *search)
 {
 	struct plan_channel *channel = &search->channels[search->channel_count];
 	uint32_t used = search->used;
@@ -193,6 +184,33 @@ static void end_channel(struct search *search)
 	give_back_steps(search, steps, count);
 }
 
+/* By which NICs the channel at hand comes and goes is decided by the one before. */
+static bool goes_back(const struct search *search)
+{
+	return search->crossing && search->pattern == PLAN_RING && search->channel_count % 2;
+}
+
+/* By the NIC that it came by, or by each, the nearest first. */
+static void end_channel(struct search *search)
+{
+	struct plan_channel *channel = &search->channels[search->channel_count];
+	uint8_t end = channel->order[search->pattern == PLAN_RING ? search->gpu_count - 1 : 0];
+
+	if (!search->crossing) {
+		close_channel(search);
+		return;
+	}
+	for (int path_class = 0; path_class < TOPOLOGY_CLASS_DIS; path_class++) {
+		for (size_t i = 0; i < search->paths.request->nic_count; i++) {
+			if ((int)search->paths.out[end][i].path_class != path_class ||
+			    (goes_back(search) && i != channel[-1].nic_in))
+				continue;
+			channel->nic_out = (uint8_t)i;
+			close_channel(search);
+		}
+	}
+}
+
 /* Places a GPU in the channel at hand and goes on. What it takes is checked at once, to cut the search. */
 static void grow(struct search *search, size_t place, uint8_t gpu, bool in_order)
 {
@@ -201,13 +219,13 @@ static void grow(struct search *search, size_t place, uint8_t gpu, bool in_order
 
 	if (finished(search))
 		return;
-	search->tries--;
 	if (place)
 		step.hop = &search->paths.between[channel->order[place - 1]][gpu];
 	else if (search->inter)
 		step.hop = &search->paths.in[channel->nic_in][gpu];
 	if (step.hop && ((place && step.hop->path_class > search->farthest) || !take_steps(search, &step, 1)))
 		return;
+	search->tries -= !(in_order && search->inter);
 	channel->order[place] = gpu;
 	search->used |= 1U << gpu;
 	if (place + 1 == search->gpu_count)
@@ -240,10 +258,15 @@ static void begin_at_nic(struct search *search, uint8_t nic)
 static void begin_channel(struct search *search)
 {
 	size_t nics = search->paths.request->nic_count;
+	struct plan_channel *channel = &search->channels[search->channel_count];
 
-	memset(&search->channels[search->channel_count], 0, sizeof(search->channels[0]));
-	for (size_t i = 0; search->inter && i < nics; i++)
-		begin_at_nic(search, (uint8_t)((search->channel_count + i) % nics));
+	memset(channel, 0, sizeof(*channel));
+	for (size_t i = 0; search->inter && i < nics; i++) {
+		size_t nic = (search->channel_count + i) % nics;
+
+		if (!goes_back(search) || nic == channel[-1].nic_out)
+			begin_at_nic(search, (uint8_t)nic);
+	}
 	if (search->inter)
 		return;
 	if (!search->channel_count)
@@ -262,10 +285,15 @@ static size_t channels_of(const struct search *search)
 /* The most channels at these speeds; kept in best. */
 static void try_speeds(struct search *search, double intra_GBps, double inter_GBps)
 {
+	bool crosses = search->inter && search->paths.request->nic_count > 1;
+
 	search->intra_GBps = intra_GBps;
 	search->inter_GBps = inter_GBps;
 	search->best_count = search->best_copies = 0;
-	for (int different = 0; different < 2; different++) {
+	for (int way = 0; way < (crosses ? 3 : 2); way++) {
+		bool different = way > 0;
+
+		search->crossing = way == 2;
 		search->same = !different;
 		/* nccl: channels that differ are not tried across the sockets of AMD's CPUs. */
 		search->farthest = different && search->paths.amd && search->paths.farthest > TOPOLOGY_CLASS_PHB
@@ -419,6 +447,22 @@ static bool is_good(const struct topology *topology, const struct plan_request *
 	return plan_verify_rate(topology, request, &plan, &rate_Bps, &diag) == 0;
 }
 
+/* Two groups of GPUs that NVLink joins: trees need two channels there, and NCCL wants as many rings. */
+static bool has_two_groups(const struct ncclmodel_paths *paths)
+{
+	size_t gpu_count = paths->request->gpu_count, group[PLAN_GPUS_MAX], size[PLAN_GPUS_MAX] = { 0 }, groups = 0;
+
+	for (size_t i = 0; i < gpu_count; i++)
+		group[i] = i;
+	for (size_t i = 0; i < gpu_count; i++)
+		for (size_t j = i + 1; j < gpu_count; j++)
+			if (paths->between[i][j].path_class == TOPOLOGY_CLASS_NVL)
+				group[j] = group[i];
+	for (size_t i = 0; i < gpu_count; i++)
+		groups += ++size[group[i]] == 2;
+	return groups == 2;
+}
+
 static int find(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
 		size_t least, size_t most, struct ncclmodel_graph *ret)
 {
@@ -432,7 +476,7 @@ static int find(const struct topology *topology, const struct plan_request *requ
 		search->pattern = pattern;
 		search->gpu_count = request->gpu_count;
 		search->inter = request->hosts > 1;
-		search->least = least;
+		search->least = pattern == PLAN_RING && has_two_groups(&search->paths) ? 2 : least;
 		search->most = most;
 		search->balanced = pattern == PLAN_TREE && request->gpu_count > 1;
 		run(search, ret);
@@ -480,4 +524,38 @@ int ncclmodel_choose(const struct topology *topology, const struct plan_request 
 	cut(&choice.tree, choice.channel_count);
 	*ret = choice;
 	return 0;
+}
+
+/* nccl: paths.cc, ncclTopoCheckNet() */
+static bool any_pair_splits(const struct ncclmodel_paths *paths, size_t *a, size_t *b)
+{
+	size_t gpu_count = paths->request->gpu_count;
+	double near_GBps[PLAN_GPUS_MAX];
+
+	for (size_t i = 0; i < gpu_count; i++)
+		near_GBps[i] = ncclmodel_paths_near_GBps(paths, i);
+	for (*a = 0; *a < gpu_count; (*a)++)
+		for (*b = *a + 1; *b < gpu_count; (*b)++)
+			if (fmin(near_GBps[*a], near_GBps[*b]) > paths->between[*a][*b].rate_GBps)
+				return true;
+	return false;
+}
+
+int ncclmodel_splits(const struct topology *topology, const struct plan_request *request, size_t *a, size_t *b)
+{
+	struct ncclmodel_paths *paths;
+	int r;
+
+	if (!is_good(topology, request))
+		return -EINVAL;
+	paths = malloc(sizeof(*paths));
+	if (!paths)
+		return -ENOMEM;
+	r = ncclmodel_paths_init(topology, request, paths);
+	if (r == 0) {
+		r = any_pair_splits(paths, a, b);
+		ncclmodel_paths_fini(paths);
+	}
+	free(paths);
+	return r;
 }

@@ -72,6 +72,15 @@ int channels_estimate(const struct topology *topology, const struct plan_request
 int channels_read(const struct topology *topology, const struct plan_request *request, const char *path,
 		  struct channels *ret);
 
+/* Whether NCCL takes the network between GPUs of a host, unless NCCL_NET_DISABLE_INTRA=1. */
+struct channels_splits {
+	bool nccl;        /* by itself: between these */
+	uint32_t pair[2]; /* vertices */
+	struct diag ours; /* why with the plugin's topology file, which says measured rates; "": it does not */
+};
+/* nccls: the request by NCCL's own rules. Says on stderr what went wrong. Returns an exit status. */
+int channels_find_splits(const struct channels *ours, const struct plan_request *nccls, struct channels_splits *ret);
+
 /*
  * Whether a time can be said of them: a link that they cross inside the machine has a known rate. Says on stderr if not.
  * Returns an exit status.

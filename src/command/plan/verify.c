@@ -4,6 +4,7 @@
 #include "command/command.h"
 #include "command/show/view.h"
 #include "ncclmodel/search.h"
+#include "ncclxml/topology_xml.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -170,4 +171,21 @@ int channels_estimate(const struct topology *topology, const struct plan_request
 		return COMMAND_OK;
 	channels_fini(ret);
 	return command_failed(&diag, r, "what NCCL would choose cannot be estimated");
+}
+
+int channels_find_splits(const struct channels *ours, const struct plan_request *nccls, struct channels_splits *ret)
+{
+	static const uint64_t speeds_Bps[PLAN_NICS_MAX];
+	struct topology_xml_shape shape = { .bridges = true, .p2p_farthest = topology_xml_p2p(ours->topology) };
+	size_t pair[2];
+	int r = ncclmodel_splits(ours->topology, nccls, &pair[0], &pair[1]);
+
+	*ret = (struct channels_splits){ .nccl = r > 0 };
+	if (r < 0)
+		return command_failed(&ret->ours, r, "what NCCL would choose cannot be estimated");
+	for (size_t i = 0; i < 2 && r > 0; i++)
+		ret->pair[i] = nccls->gpus[pair[i]];
+	if (!ncclxml_splits(ours->topology, &shape, &ours->request, speeds_Bps, &ret->ours))
+		ret->ours.text[0] = '\0';
+	return COMMAND_OK;
 }

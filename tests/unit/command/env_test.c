@@ -317,7 +317,7 @@ static void explain_and_tune_decide_as_env_does(void **state)
 		promised += is_set;
 		for (size_t k = 0; k < 2; k++) {
 			snprintf(call, sizeof(call),
-				 "%s --from '%s/topo/dual-root-8gpu' --hosts 8 --cluster \"$TRIBUTARY_CLUSTER\"",
+				 "%s --from '%s/topo/four-domains-8gpu' --hosts 8 --cluster \"$TRIBUTARY_CLUSTER\"",
 				 commands[k], program_source());
 			assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 			text[strcspn(text, "\n")] = '\0';

@@ -480,11 +480,20 @@ static void nominal_rates_are_not_called_real(void **state)
 	assert_null(strstr(text, "No link was measured"));
 }
 
-/* Alike or not, channels take as many steps. */
+/*
+ * Alike or not, channels take as many steps. Where NCCL's rings leave by the other NIC and go back on the next host, which no
+ * plan does, the answer has to say what to do.
+ */
 static void check_no_size_is_slower(const char *path, const char *options)
 {
 	json_t *value = json_on("explain", path, options), *size;
 	size_t i;
+
+	if (strstr(path, "degraded-uplink") && strstr(options, "--hosts")) {
+		assert_non_null(strstr(json_string_value(json_object_get(value, "answer")), "TRIBUTARY_STEER=topology"));
+		json_decref(value);
+		return;
+	}
 
 	json_array_foreach(json_object_get(value, "sizes"), i, size)
 	{

@@ -6,6 +6,7 @@
 #include "ncclmodel/search.h"
 
 #include "base/log.h"
+#include "support/machines.h"
 #include "unit/plan/nccl_chose.h"
 
 #include <errno.h>
@@ -216,15 +217,147 @@ static void blackwell_across_sockets_falls_back(void **state)
 	assert_graph(&choice.ring, 1, 12);
 }
 
-static void channels_leave_by_the_nic_that_is_near(void **state)
+/* Two rings of 10 GB/s between the sockets, one each way; one alone could not come back faster. */
+static void rings_leave_by_the_other_nic_and_go_back(void **state)
 {
 	struct ncclmodel_choice choice = choose(&(struct small){ 2, 2, 4, 80, "GenuineIntel", true }, 2);
-	const struct plan_channel *ring = &choice.ring.plan.channels[0];
+	const struct plan_channel *rings = choice.ring.plan.channels;
 
 	(void)state;
-	assert_graph(&choice.ring, 1, 10);
-	assert_int_equal(ring->nic_in, ring->nic_out);
-	assert_int_equal(ring->order[0] / 2, ring->nic_in);
+	assert_graph(&choice.ring, 2, 10);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(rings[i].order[0] / 2, rings[i].nic_in);
+		assert_int_equal(rings[i].nic_out, rings[1 - i].nic_in);
+		assert_int_not_equal(rings[i].nic_out, rings[i].nic_in);
+	}
+}
+
+/* NCCL 2.30.7 on topo/nvlink-pairs-4gpu: trees need two channels, so rings get two, at half the speed. */
+static void two_nvlink_pairs_have_two_channels(void **state)
+{
+	struct ncclmodel_choice choice;
+	struct plan_request request;
+	struct topology topology;
+
+	(void)state;
+	build_small(&(struct small){ 2, 2, 4, 86, "GenuineIntel", false }, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	for (size_t i = 0; i < 4; i += 2)
+		add_link(&topology, TOPOLOGY_LINK_NVLINK, request.gpus[i], request.gpus[i + 1], 56250000000);
+	assert_int_equal(ncclmodel_choose(&topology, &request, &choice), 0);
+	assert_graph(&choice.ring, 2, 5);
+	assert_graph(&choice.tree, 2, 10);
+	assert_int_equal(choice.tree.plan.channels[1].order[0], 2);
+	topology_fini(&topology);
+}
+
+/* 4 + 2 GB/s of a GPU's 6 are all; before sm 80 half a GB/s more goes back for what the NIC sends. */
+static void old_gpus_send_back_an_eighth(void **state)
+{
+	struct ncclmodel_choice choice = choose(&(struct small){ 1, 2, 2, 80, "GenuineIntel", true }, 2);
+
+	(void)state;
+	assert_graph(&choice.tree, 1, 4);
+	assert_true(fabs(choice.tree.inter_GBps - 4) < 1e-9);
+	choice = choose(&(struct small){ 1, 2, 2, 75, "GenuineIntel", true }, 2);
+	assert_graph(&choice.tree, 1, 4);
+	assert_true(fabs(choice.tree.inter_GBps - 3) < 1e-9);
+}
+
+static int splits(const struct small *small, size_t pair[2])
+{
+	struct plan_request request;
+	struct topology topology;
+	int r;
+
+	build_small(small, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	r = ncclmodel_splits(&topology, &request, &pair[0], &pair[1]);
+	topology_fini(&topology);
+	return r;
+}
+
+/* 12.5 GB/s of a NIC below each switch are more than 10 between the sockets, but fewer than 16. */
+static void faster_nics_split_a_host(void **state)
+{
+	size_t pair[2];
+
+	(void)state;
+	assert_int_equal(splits(&(struct small){ 2, 2, 4, 80, "GenuineIntel", true }, pair), 1);
+	assert_int_equal(pair[0], 0);
+	assert_int_equal(pair[1], 2);
+	assert_int_equal(splits(&(struct small){ 2, 2, 4, 80, "AuthenticAMD", true }, pair), 0);
+	assert_int_equal(splits(&(struct small){ 2, 2, 4, 80, "GenuineIntel", false }, pair), 0);
+}
+
+/*
+ * What NCCL 2.30.7 dumped (NCCL_GRAPH_DUMP_FILE) on the machines of topo/ as TCP hosts with nominal rates, simulated GPUs, and
+ * NCCL_NET_DISABLE_INTRA=1 where it splits the host. Not so: trees of four-switch-16gpu on two hosts, 12 GB/s, of which the
+ * estimate finds 10.
+ */
+static const struct chosen {
+	const char *machine;
+	unsigned hosts;
+	size_t ring_channels;
+	double ring_GBps;
+	size_t tree_channels;
+	double tree_intra_GBps, tree_inter_GBps;
+} chosen[] = {
+	{ "asymmetric-6gpu", 1, 1, 15, 1, 15, 15 },       { "asymmetric-6gpu", 2, 1, 15, 1, 15, 15 },
+	{ "cascade-8gpu", 1, 1, 12, 1, 12, 12 },          { "cascade-8gpu", 2, 1, 5, 1, 7, 5 },
+	{ "degraded-uplink-4gpu", 1, 1, 12, 1, 12, 12 },  { "degraded-uplink-4gpu", 2, 1, 12, 1, 12, 12 },
+	{ "dual-root-8gpu", 1, 1, 10, 1, 10, 10 },        { "dual-root-8gpu", 2, 2, 7, 2, 7, 7 },
+	{ "four-domains-8gpu", 1, 1, 15, 1, 15, 15 },     { "four-domains-8gpu", 2, 1, 12, 1, 15, 12 },
+	{ "four-switch-16gpu", 1, 1, 15, 1, 15, 15 },     { "nvlink-pairs-4gpu", 1, 2, 5, 2, 10, 10 },
+	{ "nvlink-pairs-4gpu", 2, 2, 10, 2, 10, 10 },     { "p2p-off-4gpu", 1, 1, 12, 1, 12, 12 },
+	{ "p2p-off-4gpu", 2, 1, 12, 1, 12, 12 },          { "single-root-4gpu", 1, 2, 12, 2, 12, 12 },
+	{ "single-root-4gpu", 2, 1, 10, 1, 18, 10 },      { "two-level-8gpu", 1, 1, 6, 1, 6, 6 },
+	{ "two-level-8gpu", 2, 1, 6, 1, 5, 3 },           { "two-switch-8gpu-sm120", 1, 1, 0.1, 1, 0.1, 0.1 },
+	{ "two-switch-8gpu-sm120", 2, 1, 15, 1, 15, 15 }, { "workstation-2gpu", 1, 1, 12, 1, 12, 12 },
+	{ "workstation-2gpu", 2, 1, 1.2, 1, 2.4, 1.2 },
+};
+/* Of those NCCL takes the network between GPUs of a host by itself. */
+static const char *const split[] = { "degraded-uplink-4gpu", "dual-root-8gpu", "four-switch-16gpu",
+				     "two-switch-8gpu-sm120" };
+
+static void take_rdma(struct topology *topology)
+{
+	for (size_t i = 0; i < topology->vertex_count; i++) {
+		topology->vertices[i].gpu.gdr &= topology->vertices[i].kind != TOPOLOGY_GPU;
+		topology->vertices[i].nic.gdr &= topology->vertices[i].kind != TOPOLOGY_NIC;
+	}
+}
+
+static void channels_are_those_that_nccl_dumped(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(chosen) / sizeof(chosen[0]); i++) {
+		const struct chosen *nccl = &chosen[i];
+		struct ncclmodel_choice mine;
+		struct plan_request request;
+		struct topology topology;
+		bool is_split = false;
+		size_t a, b;
+
+		if (!machines_load(nccl->machine, &topology))
+			skip();
+		take_rdma(&topology);
+		assert_int_equal(plan_request_all(&topology, &request), 0);
+		request.hosts = nccl->hosts;
+		request.p2p_farthest = plan_p2p_default(&topology, request.gpus, request.gpu_count);
+		assert_int_equal(ncclmodel_choose(&topology, &request, &mine), 0);
+		print_message("%s, %u hosts: rings %zu x %.1f, trees %zu x %.1f, %.1f GB/s\n", nccl->machine,
+			      nccl->hosts, mine.ring.plan.channel_count * mine.ring.copies, mine.ring.intra_GBps,
+			      mine.tree.plan.channel_count * mine.tree.copies, mine.tree.intra_GBps,
+			      mine.tree.inter_GBps);
+		assert_graph(&mine.ring, nccl->ring_channels, nccl->ring_GBps);
+		assert_graph(&mine.tree, nccl->tree_channels, nccl->tree_intra_GBps);
+		assert_true(fabs(mine.tree.inter_GBps - nccl->tree_inter_GBps) < 1e-9);
+		for (size_t k = 0; k < sizeof(split) / sizeof(split[0]); k++)
+			is_split = is_split || !strcmp(split[k], nccl->machine);
+		assert_int_equal(ncclmodel_splits(&topology, &request, &a, &b), is_split);
+		topology_fini(&topology);
+	}
 }
 
 static void one_gpu_has_channels_too(void **state)
@@ -261,7 +394,11 @@ int main(void)
 		cmocka_unit_test(speeds_come_from_a_list),
 		cmocka_unit_test(link_between_sockets_is_a_constant),
 		cmocka_unit_test(blackwell_across_sockets_falls_back),
-		cmocka_unit_test(channels_leave_by_the_nic_that_is_near),
+		cmocka_unit_test(rings_leave_by_the_other_nic_and_go_back),
+		cmocka_unit_test(two_nvlink_pairs_have_two_channels),
+		cmocka_unit_test(old_gpus_send_back_an_eighth),
+		cmocka_unit_test(faster_nics_split_a_host),
+		cmocka_unit_test(channels_are_those_that_nccl_dumped),
 		cmocka_unit_test(one_gpu_has_channels_too),
 		cmocka_unit_test(what_cannot_be_asked_is_refused),
 		cmocka_unit_test(estimate_is_near_to_what_nccl_chose),
