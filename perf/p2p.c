@@ -389,10 +389,11 @@ static int command_all(struct p2p *p)
 
 	for (c = 0; c < p->contender_count; c++)
 		if (p->contenders[c].endpoint.plugin)
-			output_note(o, "# %s: interface v%d, device %d %s, %d Mbit/s", p->contenders[c].name,
-				    netplugin_version(p->contenders[c].endpoint.plugin),
+			output_note(o, "# %s: interface v%d, device %d %s, %d Mbit/s, %zu MiB registered in %.2f ms",
+				    p->contenders[c].name, netplugin_version(p->contenders[c].endpoint.plugin),
 				    p->contenders[c].endpoint.device, p->contenders[c].endpoint.properties.name,
-				    p->contenders[c].endpoint.properties.speed_Mbps);
+				    p->contenders[c].endpoint.properties.speed_Mbps, p->memory_bytes >> 20,
+				    (double)p->contenders[c].register_ns / 1e6);
 	if (p->set.iters)
 		snprintf(block, sizeof(block), "%d messages", p->set.iters);
 	else

@@ -55,9 +55,10 @@ FAILURES = {"nothing": [], "cable out for 2 s": link(BEGIN_S, BEGIN_S + 2), "cab
             "RoCE swallowed for 10 s": [(BEGIN_S, "blackhole h1 rail 0 roce"), (BEGIN_S + 10, "heal h1 rail 0")],
             "TCP swallowed": DARK,
             "TCP swallowed, then the cable out": DARK + link(LATER_S, None),
-            "TCP swallowed, then the peer killed": DARK + [(LATER_S, "kill h1")],
+            "TCP swallowed, then the peer killed": DARK + [(LATER_S - 1, "blackhole h1 rail 2"), (LATER_S, "kill h1")],
             "TCP swallowed, then the peer stopped": DARK + [(LATER_S, "stop h1"), (LATER_S + 2 * TIMEOUT_S, "kill h1")]}
-ENDS = ("the peer killed", "the peer stopped")  # of those that end the job: the other host gets an error
+# Of those that end the job: the other host gets an error. Of a queue that is lost nobody can say how far it had come.
+ENDS = ("the peer killed", "the peer stopped", "then the cable out")
 
 
 def ended(layout, failure, log):

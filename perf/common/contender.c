@@ -289,6 +289,7 @@ int contender_open_plugin(struct contender *contender, struct oob *oob, const st
 {
 	struct contender c = { .ops = &plugin_ops, .fd = -1 };
 	int peer = 1 - oob->rank, r;
+	uint64_t begin_ns;
 
 	r = endpoint_open(options, 0x7065726632703270ULL, &c.endpoint);
 	if (r < 0)
@@ -297,10 +298,12 @@ int contender_open_plugin(struct contender *contender, struct oob *oob, const st
 	r = endpoint_link(&c.endpoint, oob, 1, &peer, 1, &peer, &c.send_comm, &c.receive_comm);
 	if (r < 0)
 		goto fail;
+	begin_ns = perf_now_ns();
 	r = netplugin_reg(c.endpoint.plugin, c.send_comm, memory, bytes, NCCL_POINTER_HOST, &c.send_mhandle);
 	if (r == NCCL_SUCCESS)
 		r = netplugin_reg(c.endpoint.plugin, c.receive_comm, memory, bytes, NCCL_POINTER_HOST,
 				  &c.receive_mhandle);
+	c.register_ns = (perf_now_ns() - begin_ns) / 2;
 	if (r != NCCL_SUCCESS) {
 		r = endpoint_failed(&c.endpoint, "regMr", r);
 		goto fail;

@@ -44,6 +44,7 @@ struct contender {
 	uint64_t sequence; /* messages so far, the seed of the next one's pattern; the same at both ends */
 	struct endpoint endpoint;
 	void *send_comm, *receive_comm, *send_mhandle, *receive_mhandle;
+	uint64_t register_ns; /* of all memory, for one of the two connections */
 	int fd;
 };
 
