@@ -54,19 +54,19 @@ def measured():
     return {cell: 1 if abs(gain - 1) < NOISE else gain for cell, gain in gains.items()}
 
 
-def marked(word, is_predicted, needs_setting=False):
-    return "*%s*%s" % (word, " †" if needs_setting and word != "no gain" else "") if is_predicted else word
+def marked(word, is_predicted, with_setting=False):
+    return "*%s*%s" % (word, " †" if with_setting and word != "no gain" else "") if is_predicted else word
 
 
 @functools.lru_cache(maxsize=None)
 def predicted(build, machine, hosts):
-    """The gain, and whether it needs a setting."""
+    """The gain, and whether one of both has these channels only with NCCL_NET_DISABLE_INTRA=1."""
     with tempfile.TemporaryDirectory() as folder:
         profile = pathlib.Path(folder, "profile")
         tributary(build, "measure", "--simulate", machine.parent, "--output", profile)
         explained = json.loads(tributary(build, "explain", "--profile", profile, "--no-rdma", "--hosts", str(hosts), "--json"))
     at = next(s for s in explained["sizes"] if s["bytes"] == BYTES)
-    return at["nccl"]["time_us"] / at["tributary"]["time_us"], explained["net_inside_host"]["tributary"]
+    return at["nccl"]["time_us"] / at["tributary"]["time_us"], any(explained["net_inside_host"].values())
 
 
 def descriptions():

@@ -275,13 +275,13 @@ static void answer(const struct explained *explained, struct answer *ret)
 		answer_add(ret, "; these are nominal rates: `tributary measure` finds what the links really carry.");
 	else if (answer_loses(&compared.balance))
 		answer_add(ret, ": set TRIBUTARY_STEER=topology, which leaves the channels to NCCL.");
-	else if (explained->splits.ours.text[0])
+	else if (explained->splits.ours.text[0] && answer_differs(gain_of(explained, compared.best)))
 		answer_add(ret, "; %s%sset NCCL_NET_DISABLE_INTRA=1, or the channels stay NCCL's: %s.",
 			   compared.takes_collnet ? channels_to_set(&explained->collnet, true) : "",
 			   compared.takes_collnet ? "; " : "", explained->splits.ours.text);
 	else
 		answer_add(ret, "; %s.", channels_to_set(&explained->collnet, compared.takes_collnet));
-	if (!explained->exact && explained->splits.nccl && !explained->splits.ours.text[0])
+	if (!explained->exact && explained->splits.nccl)
 		answer_add(ret,
 			   " NCCL's channels are those with NCCL_NET_DISABLE_INTRA=1; without it NCCL takes the "
 			   "network between %s and %s, whose speed is not estimated.",

@@ -11,7 +11,7 @@
 
 enum {
 	CHANNELS_MOST = 32,  /* nccl: half of MAXCHANNELS */
-	TRIES_SAME = 1 << 8, /* GPUs tried for channels that are all alike, and for others; nccl has as many */
+	TRIES_SAME = 1 << 8, /* GPUs placed for channels that are all alike, and for others; nccl has as many */
 	TRIES_DIFFERENT = 1 << 14,
 };
 
@@ -174,7 +174,8 @@ static void close_channel(struct search *search)
 	if (!take_steps(search, steps, count))
 		return;
 	search->channel_count++;
-	keep(search, search->same ? 1 + fits_again(search, channel) : 1);
+	/* A copy of one that crosses would begin at the other NIC. */
+	keep(search, search->same && !search->crossing ? 1 + fits_again(search, channel) : 1);
 	if (!search->same && search->channel_count < search->most) {
 		search->used = 0;
 		begin_channel(search);
@@ -285,15 +286,16 @@ static size_t channels_of(const struct search *search)
 /* The most channels at these speeds; kept in best. */
 static void try_speeds(struct search *search, double intra_GBps, double inter_GBps)
 {
-	bool crosses = search->inter && search->paths.request->nic_count > 1;
+	bool crosses = search->inter && search->paths.request->nic_count > 1 &&
+		       (search->pattern == PLAN_RING || search->balanced);
 
 	search->intra_GBps = intra_GBps;
 	search->inter_GBps = inter_GBps;
 	search->best_count = search->best_copies = 0;
-	for (int way = 0; way < (crosses ? 3 : 2); way++) {
-		bool different = way > 0;
+	for (int way = 0; way < (crosses ? 4 : 2); way++) {
+		bool different = way % 2 == 1;
 
-		search->crossing = way == 2;
+		search->crossing = way > 1;
 		search->same = !different;
 		/* nccl: channels that differ are not tried across the sockets of AMD's CPUs. */
 		search->farthest = different && search->paths.amd && search->paths.farthest > TOPOLOGY_CLASS_PHB

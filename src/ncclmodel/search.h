@@ -30,7 +30,7 @@ int ncclmodel_choose(const struct topology *topology, const struct plan_request 
 
 /*
  * Whether NCCL by itself takes the network between two GPUs of a host, since a NIC near to each is faster than what is between
- * them, and counts the host as several: 1, and *a and *b are such a pair of the request's; else 0. Not so with NCCL_NET_DISABLE_INTRA=1, which
+ * them, and may count the host as several: 1, and *a and *b are such a pair of the request's; else 0. Not so with NCCL_NET_DISABLE_INTRA=1, which
  * ncclmodel_choose() takes for granted. As that one's errors, as well.
  */
 int ncclmodel_splits(const struct topology *topology, const struct plan_request *request, size_t *a, size_t *b);

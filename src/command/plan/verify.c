@@ -131,7 +131,7 @@ int channels_verify_other(struct channels *channels, enum plan_pattern pattern, 
 	int r;
 
 	request.channels_max = 0;
-	/* Of a tree's NICs NCCL uses the first GPU's. */
+	/* The verifier knows one NIC a tree: that by which the first GPU is reached. */
 	for (size_t i = 0; i < graph->plan.channel_count && pattern != PLAN_RING; i++)
 		graph->plan.channels[i].nic_out = graph->plan.channels[i].nic_in;
 	request.crossnic = graph->plan.crossnic = crosses(&graph->plan);
