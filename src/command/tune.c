@@ -177,7 +177,7 @@ static void print_rates(const struct tuned *tuned, FILE *out)
 			units_GBps((uint64_t)(count * file->ring.intra_GBps * 1e9), ring),
 			units_GBps((uint64_t)((double)file->tree.channel_count * file->tree.intra_GBps * 1e9), tree));
 	else if (tuned->tuner.edits)
-		fputs("; the graph file says so; the tuner rates large trees by what the links carry\n", out);
+		fputs("; the graph file says so; large trees are timed by the links' rates\n", out);
 	else if (tuned->node_count < 2)
 		fputs("; the graph file says so, and the tuner leaves NCCL's costs alone\n", out);
 	else

@@ -3,8 +3,9 @@
  * A connection whose own way brings nothing any more goes over another one. Nothing stands by: when all streams are silent,
  * or lost, or take nothing, a sender dials another way to the peer, and closes nothing meanwhile. The peer's WELCOME proves
  * that it lives, and so that the way is lost and not the peer stopped. Then stream DETOUR is that socket, the others are lost
- * by the rules of failover.c, and what they had goes over it. They are dialled anew over their own way. When
- * the peer has been heard over one for some time, longer after each loss, it carries data again and the detour ends.
+ * by the rules of failover.c, and what they had goes over it. They are dialled anew over their own way. Once
+ * a stream has brought bytes of the peer for some time (longer after each loss), it carries data again, and the detour
+ * ends.
  *
  * A connection that did not find its devices' ports joined looks for a better way later, too: a port that was down as the job
  * began is used once it is up.

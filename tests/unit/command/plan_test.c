@@ -490,6 +490,8 @@ static void check_no_size_is_slower(const char *path, const char *options)
 	size_t i;
 
 	if (strstr(path, "degraded-uplink") && strstr(options, "--hosts")) {
+		assert_true(program_number(json_object_get(json_object_get(value, "nccl"), "ring"), "total_Bps") >
+			    program_number(json_object_get(json_object_get(value, "tributary"), "ring"), "total_Bps"));
 		assert_non_null(strstr(json_string_value(json_object_get(value, "answer")), "TRIBUTARY_STEER=topology"));
 		json_decref(value);
 		return;
