@@ -58,15 +58,15 @@ def marked(word, is_predicted, with_setting=False):
     return "*%s*%s" % (word, " †" if with_setting and word != "no gain" else "") if is_predicted else word
 
 
-@functools.lru_cache(maxsize=None)
-def predicted(build, machine, hosts):
-    """The gain, and whether one of both has these channels only with NCCL_NET_DISABLE_INTRA=1."""
+def predicted(build, machine):
+    """By number of hosts the gain, and whether one of both has these channels only with NCCL_NET_DISABLE_INTRA=1."""
     with tempfile.TemporaryDirectory() as folder:
         profile = pathlib.Path(folder, "profile")
         tributary(build, "measure", "--simulate", machine.parent, "--output", profile)
-        explained = json.loads(tributary(build, "explain", "--profile", profile, "--no-rdma", "--hosts", str(hosts), "--json"))
-    at = next(s for s in explained["sizes"] if s["bytes"] == BYTES)
-    return at["nccl"]["time_us"] / at["tributary"]["time_us"], any(explained["net_inside_host"].values())
+        for hosts in HOSTS:
+            explained = json.loads(tributary(build, "explain", "--profile", profile, "--no-rdma", "--hosts", str(hosts), "--json"))
+            at = next(s for s in explained["sizes"] if s["bytes"] == BYTES)
+            yield at["nccl"]["time_us"] / at["tributary"]["time_us"], any(explained["net_inside_host"].values())
 
 
 def descriptions():
@@ -88,7 +88,7 @@ def machines(build):
     for path in sorted((ROOT / "topo").glob("*/machine.topology")):
         name = path.parent.name
         found = [measured().get((name, n)) for n in HOSTS]
-        made = [predicted(build, path, n) for n in HOSTS]
+        made = list(predicted(build, path))
         gains = [gain if ratio is None else ratio for (gain, _), ratio in zip(made, found)]
         words = [marked(times(g), ratio is None, needs) for g, ratio, (_, needs) in zip(gains, found, made)]
         if all(0.99 < g < 1.05 for g in gains):

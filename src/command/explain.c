@@ -262,7 +262,6 @@ static void answer_sizes(const struct explained *explained, const struct compare
 /* What is said first, and what is to be done. */
 static void answer(const struct explained *explained, struct answer *ret)
 {
-	const struct topology_vertex *vertices = explained->ours.topology->vertices;
 	struct compared compared = compare(explained);
 
 	*ret = (struct answer){ .text = "" };
@@ -281,11 +280,11 @@ static void answer(const struct explained *explained, struct answer *ret)
 			   compared.takes_collnet ? "; " : "", explained->splits.ours.text);
 	else
 		answer_add(ret, "; %s.", channels_to_set(&explained->collnet, compared.takes_collnet));
-	if (!explained->exact && explained->splits.nccl)
-		answer_add(ret,
-			   " NCCL's channels are those with NCCL_NET_DISABLE_INTRA=1; without it NCCL takes the "
-			   "network between %s and %s, whose speed is not estimated.",
-			   vertices[explained->splits.pair[0]].name, vertices[explained->splits.pair[1]].name);
+	if (!explained->exact && explained->splits.nccl.text[0])
+		answer_add(
+			ret,
+			" NCCL's channels are those with NCCL_NET_DISABLE_INTRA=1; those without it are not estimated: %s.",
+			explained->splits.nccl.text);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
@@ -448,9 +447,9 @@ static json_t *explained_json(const struct explained *explained)
 						      chosen_json(&explained->by_size[i][1])));
 	return json_pack("{so so so sb s{sb sb} so so so ss so}", "answer", answer_json(&first), "name",
 			 json_known_text(name), "profile", json_known_text(explained->source->profile_path), "exact",
-			 explained->exact, "net_inside_host", "nccl", explained->splits.nccl, "tributary",
-			 explained->splits.ours.text[0] != '\0', "nccl", channels_json(&explained->nccl), "tributary",
-			 channels_json(&explained->ours), "p2p", gained_json(explained), "collective",
+			 explained->exact, "net_inside_host", "nccl", explained->splits.nccl.text[0] != '\0',
+			 "tributary", explained->splits.ours.text[0] != '\0', "nccl", channels_json(&explained->nccl),
+			 "tributary", channels_json(&explained->ours), "p2p", gained_json(explained), "collective",
 			 predict_collective_word(explained->collective), "sizes", list);
 }
 

@@ -311,24 +311,6 @@ int ncclmodel_paths_init(const struct topology *topology, const struct plan_requ
 	return r;
 }
 
-double ncclmodel_paths_near_GBps(const struct ncclmodel_paths *paths, size_t gpu)
-{
-	const struct plan_request *request = paths->request;
-	double most_GBps = 0;
-
-	for (size_t i = 0; i < request->nic_count; i++) {
-		struct ncclmodel_hop hop = { .path_class = TOPOLOGY_CLASS_LOC };
-
-		if (append(paths, request->gpus[gpu], request->nics[i], &hop) < 0 ||
-		    hop.path_class > TOPOLOGY_CLASS_PXB)
-			continue;
-		append_wire(paths, i, true, &hop);
-		finish_hop(paths, request->gpus[gpu], &hop);
-		most_GBps = fmax(most_GBps, hop.rate_GBps);
-	}
-	return most_GBps;
-}
-
 void ncclmodel_paths_fini(struct ncclmodel_paths *paths)
 {
 	free(paths->residual_GBps);

@@ -33,8 +33,6 @@ struct ncclmodel_paths {
 /* -ENOENT, -ENOMEM. The topology and the request must outlive it. */
 int ncclmodel_paths_init(const struct topology *topology, const struct plan_request *request,
 			 struct ncclmodel_paths *ret);
-/* The fastest NIC that is near to the GPU, as NCCL counts near; 0: none. */
-double ncclmodel_paths_near_GBps(const struct ncclmodel_paths *paths, size_t gpu);
 void ncclmodel_paths_fini(struct ncclmodel_paths *paths);
 
 #endif

@@ -527,37 +527,3 @@ int ncclmodel_choose(const struct topology *topology, const struct plan_request 
 	*ret = choice;
 	return 0;
 }
-
-/* nccl: paths.cc, ncclTopoCheckNet() */
-static bool any_pair_splits(const struct ncclmodel_paths *paths, size_t *a, size_t *b)
-{
-	size_t gpu_count = paths->request->gpu_count;
-	double near_GBps[PLAN_GPUS_MAX];
-
-	for (size_t i = 0; i < gpu_count; i++)
-		near_GBps[i] = ncclmodel_paths_near_GBps(paths, i);
-	for (*a = 0; *a < gpu_count; (*a)++)
-		for (*b = *a + 1; *b < gpu_count; (*b)++)
-			if (fmin(near_GBps[*a], near_GBps[*b]) > paths->between[*a][*b].rate_GBps)
-				return true;
-	return false;
-}
-
-int ncclmodel_splits(const struct topology *topology, const struct plan_request *request, size_t *a, size_t *b)
-{
-	struct ncclmodel_paths *paths;
-	int r;
-
-	if (!is_good(topology, request))
-		return -EINVAL;
-	paths = malloc(sizeof(*paths));
-	if (!paths)
-		return -ENOMEM;
-	r = ncclmodel_paths_init(topology, request, paths);
-	if (r == 0) {
-		r = any_pair_splits(paths, a, b);
-		ncclmodel_paths_fini(paths);
-	}
-	free(paths);
-	return r;
-}

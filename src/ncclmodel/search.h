@@ -25,14 +25,7 @@ struct ncclmodel_choice {
 	size_t channel_count; /* of both, copies counted: NCCL takes the lesser */
 };
 
-/* Rings, and as many trees. -EINVAL: as plan_make, or two GPUs that no data can pass between; -ENOMEM. */
+/* Rings, and as many trees, with NCCL_NET_DISABLE_INTRA=1. -EINVAL: as plan_make, or two GPUs that no data can pass between; -ENOMEM. */
 int ncclmodel_choose(const struct topology *topology, const struct plan_request *request, struct ncclmodel_choice *ret);
-
-/*
- * Whether NCCL by itself takes the network between two GPUs of a host, since a NIC near to each is faster than what is between
- * them, and may count the host as several: 1, and *a and *b are such a pair of the request's; else 0. Not so with NCCL_NET_DISABLE_INTRA=1, which
- * ncclmodel_choose() takes for granted. As that one's errors, as well.
- */
-int ncclmodel_splits(const struct topology *topology, const struct plan_request *request, size_t *a, size_t *b);
 
 #endif

@@ -72,13 +72,14 @@ int channels_estimate(const struct topology *topology, const struct plan_request
 int channels_read(const struct topology *topology, const struct plan_request *request, const char *path,
 		  struct channels *ret);
 
-/* Whether NCCL takes the network between GPUs of a host, unless NCCL_NET_DISABLE_INTRA=1. */
+/*
+ * Why NCCL takes the network between GPUs of a host, unless NCCL_NET_DISABLE_INTRA=1; "": it does not. By itself it goes by
+ * nominal rates, with the plugin by the measured ones of its topology file.
+ */
 struct channels_splits {
-	bool nccl;        /* by itself: between these */
-	uint32_t pair[2]; /* vertices */
-	struct diag ours; /* why with the plugin's topology file, which says measured rates; "": it does not */
+	struct diag nccl, ours;
 };
-/* nccls: the request by NCCL's own rules. Says on stderr what went wrong. Returns an exit status. */
+/* nccls is the request by NCCL's own rules. Prints an error on stderr; returns an exit status. */
 int channels_find_splits(const struct channels *ours, const struct plan_request *nccls, struct channels_splits *ret);
 
 /*

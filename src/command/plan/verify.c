@@ -173,19 +173,37 @@ int channels_estimate(const struct topology *topology, const struct plan_request
 	return command_failed(&diag, r, "what NCCL would choose cannot be estimated");
 }
 
-int channels_find_splits(const struct channels *ours, const struct plan_request *nccls, struct channels_splits *ret)
+/* NCCL by itself sees nominal rates alone. */
+static void forget_measured(struct topology *topology)
+{
+	for (size_t i = 0; i < topology->link_count; i++)
+		for (size_t k = 0; k < 2 && topology->links[i].nominal_Bps; k++)
+			topology->links[i].capacity[k].provenance = TOPOLOGY_UNKNOWN;
+}
+
+static void find_split(const struct topology *topology, const struct topology_xml_shape *shape,
+		       const struct plan_request *request, struct diag *ret)
 {
 	static const uint64_t speeds_Bps[PLAN_NICS_MAX];
-	struct topology_xml_shape shape = { .bridges = true, .p2p_farthest = topology_xml_p2p(ours->topology) };
-	size_t pair[2];
-	int r = ncclmodel_splits(ours->topology, nccls, &pair[0], &pair[1]);
 
-	*ret = (struct channels_splits){ .nccl = r > 0 };
+	if (!ncclxml_splits(topology, shape, request, speeds_Bps, ret))
+		ret->text[0] = '\0';
+}
+
+int channels_find_splits(const struct channels *ours, const struct plan_request *nccls, struct channels_splits *ret)
+{
+	const struct topology_xml_shape found = { .sockets = TOPOLOGY_XML_SOCKETS_CPUS,
+						  .p2p_farthest = TOPOLOGY_CLASS_PXB };
+	const struct topology_xml_shape shape = { .bridges = true, .p2p_farthest = topology_xml_p2p(ours->topology) };
+	struct topology nominal;
+	int r = topology_copy(ours->topology, &nominal);
+
+	memset(ret, 0, sizeof(*ret));
 	if (r < 0)
-		return command_failed(&ret->ours, r, "what NCCL would choose cannot be estimated");
-	for (size_t i = 0; i < 2 && r > 0; i++)
-		ret->pair[i] = nccls->gpus[pair[i]];
-	if (!ncclxml_splits(ours->topology, &shape, &ours->request, speeds_Bps, &ret->ours))
-		ret->ours.text[0] = '\0';
+		return command_failed(&ret->nccl, r, "what NCCL would choose cannot be estimated");
+	forget_measured(&nominal);
+	find_split(&nominal, &found, nccls, &ret->nccl);
+	topology_fini(&nominal);
+	find_split(ours->topology, &shape, &ours->request, &ret->ours);
 	return COMMAND_OK;
 }

@@ -492,7 +492,8 @@ static void check_no_size_is_slower(const char *path, const char *options)
 	if (strstr(path, "degraded-uplink") && strstr(options, "--hosts")) {
 		assert_true(program_number(json_object_get(json_object_get(value, "nccl"), "ring"), "total_Bps") >
 			    program_number(json_object_get(json_object_get(value, "tributary"), "ring"), "total_Bps"));
-		assert_non_null(strstr(json_string_value(json_object_get(value, "answer")), "TRIBUTARY_STEER=topology"));
+		assert_non_null(
+			strstr(json_string_value(json_object_get(value, "answer")), "TRIBUTARY_STEER=topology"));
 		json_decref(value);
 		return;
 	}
@@ -506,6 +507,36 @@ static void check_no_size_is_slower(const char *path, const char *options)
 			fail_msg("%s %s: %.2f us, NCCL's %.2f", path, options, ours_us, nccl_us);
 	}
 	json_decref(value);
+}
+
+/* As NCCL 2.30.7 does on these machines as TCP hosts with nominal rates: 12.5 GB/s of a NIC below a switch over 10 between sockets. */
+static void hosts_that_nccl_splits_are_named(void **state)
+{
+	static const struct {
+		const char *machine;
+		bool is_split;
+	} cases[] = {
+		{ "degraded-uplink-4gpu", true },  { "dual-root-8gpu", true },     { "four-switch-16gpu", true },
+		{ "two-switch-8gpu-sm120", true }, { "asymmetric-6gpu", false },   { "cascade-8gpu", false },
+		{ "four-domains-8gpu", false },    { "nvlink-pairs-4gpu", false }, { "p2p-off-4gpu", false },
+		{ "single-root-4gpu", false },     { "two-level-8gpu", false },    { "workstation-2gpu", false }
+	};
+	char path[700];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *value, *splits;
+		const char *answer;
+
+		snprintf(path, sizeof(path), "%s/topo/%s/machine.topology", program_source(), cases[i].machine);
+		value = json_on("explain", path, "--no-rdma");
+		splits = json_object_get(value, "net_inside_host");
+		answer = json_string_value(json_object_get(value, "answer"));
+		if (json_is_true(json_object_get(splits, "nccl")) != cases[i].is_split ||
+		    (strstr(answer, "NCCL_NET_DISABLE_INTRA=1") != NULL) != cases[i].is_split)
+			fail_msg("%s: %s", cases[i].machine, answer);
+		json_decref(value);
+	}
 }
 
 static void every_reference_machine_is_explained(void **state)
@@ -547,6 +578,7 @@ int main(void)
 		cmocka_unit_test(explanation_has_both_sides_and_says_what_it_is),
 		cmocka_unit_test(explanation_names_the_pairs_that_gain_by_p2p),
 		cmocka_unit_test(nominal_rates_are_not_called_real),
+		cmocka_unit_test(hosts_that_nccl_splits_are_named),
 		cmocka_unit_test(every_reference_machine_is_explained),
 	};
 

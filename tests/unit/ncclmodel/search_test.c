@@ -264,32 +264,6 @@ static void old_gpus_send_back_an_eighth(void **state)
 	assert_true(fabs(choice.tree.inter_GBps - 3) < 1e-9);
 }
 
-static int splits(const struct small *small, size_t pair[2])
-{
-	struct plan_request request;
-	struct topology topology;
-	int r;
-
-	build_small(small, &topology);
-	assert_int_equal(plan_request_all(&topology, &request), 0);
-	r = ncclmodel_splits(&topology, &request, &pair[0], &pair[1]);
-	topology_fini(&topology);
-	return r;
-}
-
-/* 12.5 GB/s of a NIC below each switch are more than 10 between the sockets, but fewer than 16. */
-static void faster_nics_split_a_host(void **state)
-{
-	size_t pair[2];
-
-	(void)state;
-	assert_int_equal(splits(&(struct small){ 2, 2, 4, 80, "GenuineIntel", true }, pair), 1);
-	assert_int_equal(pair[0], 0);
-	assert_int_equal(pair[1], 2);
-	assert_int_equal(splits(&(struct small){ 2, 2, 4, 80, "AuthenticAMD", true }, pair), 0);
-	assert_int_equal(splits(&(struct small){ 2, 2, 4, 80, "GenuineIntel", false }, pair), 0);
-}
-
 /*
  * What NCCL 2.30.7 dumped (NCCL_GRAPH_DUMP_FILE) on the machines of topo/ as TCP hosts with nominal rates, simulated GPUs, and
  * NCCL_NET_DISABLE_INTRA=1 where it splits the host. Not so: trees of four-switch-16gpu on two hosts, 12 GB/s, of which the
@@ -316,9 +290,6 @@ static const struct chosen {
 	{ "two-switch-8gpu-sm120", 2, 1, 15, 1, 15, 15 }, { "workstation-2gpu", 1, 1, 12, 1, 12, 12 },
 	{ "workstation-2gpu", 2, 1, 1.2, 1, 2.4, 1.2 },
 };
-/* Of those NCCL takes the network between GPUs of a host by itself. */
-static const char *const split[] = { "degraded-uplink-4gpu", "dual-root-8gpu", "four-switch-16gpu",
-				     "two-switch-8gpu-sm120" };
 
 static void take_rdma(struct topology *topology)
 {
@@ -336,8 +307,6 @@ static void channels_are_those_that_nccl_dumped(void **state)
 		struct ncclmodel_choice mine;
 		struct plan_request request;
 		struct topology topology;
-		bool is_split = false;
-		size_t a, b;
 
 		if (!machines_load(nccl->machine, &topology))
 			skip();
@@ -353,9 +322,6 @@ static void channels_are_those_that_nccl_dumped(void **state)
 		assert_graph(&mine.ring, nccl->ring_channels, nccl->ring_GBps);
 		assert_graph(&mine.tree, nccl->tree_channels, nccl->tree_intra_GBps);
 		assert_true(fabs(mine.tree.inter_GBps - nccl->tree_inter_GBps) < 1e-9);
-		for (size_t k = 0; k < sizeof(split) / sizeof(split[0]); k++)
-			is_split = is_split || !strcmp(split[k], nccl->machine);
-		assert_int_equal(ncclmodel_splits(&topology, &request, &a, &b), is_split);
 		topology_fini(&topology);
 	}
 }
@@ -397,7 +363,6 @@ int main(void)
 		cmocka_unit_test(rings_leave_by_the_other_nic_and_go_back),
 		cmocka_unit_test(two_nvlink_pairs_have_two_channels),
 		cmocka_unit_test(old_gpus_send_back_an_eighth),
-		cmocka_unit_test(faster_nics_split_a_host),
 		cmocka_unit_test(channels_are_those_that_nccl_dumped),
 		cmocka_unit_test(one_gpu_has_channels_too),
 		cmocka_unit_test(what_cannot_be_asked_is_refused),
